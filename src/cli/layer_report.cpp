@@ -151,6 +151,12 @@ std::string delta_text(const load::DeltaConfig& delta) {
                      delta.convolution);
 }
 
+std::string mamba_text(const load::MambaConfig& mamba) {
+  return fmt::format("Mamba-2: {} heads of {}, states of {}, {} groups, convolution of {}",
+                     mamba.heads, mamba.head_dim, mamba.state_dim, mamba.groups,
+                     mamba.convolution);
+}
+
 std::string experts_text(const load::ExpertsConfig& experts) {
   std::string text =
       fmt::format("{} experts of {}, {} used by a token, {}", experts.count, experts.size,
@@ -176,6 +182,8 @@ LayerKind describe(const load::LayerConfig& layer, const load::ModelConfig& conf
     kind.json = compressed_json(*compressed, config);
   } else if (const load::DeltaConfig* delta = layer.delta()) {
     kind.text = delta_text(*delta);
+  } else if (const load::MambaConfig* mamba = layer.mamba()) {
+    kind.text = mamba_text(*mamba);
   } else {
     const load::ShortConvConfig& convolution = *layer.short_conv();
     kind.text = fmt::format("gated convolution: {} channels, {} positions", convolution.channels,

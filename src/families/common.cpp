@@ -154,6 +154,24 @@ AttentionConfig read_heads(Fields& fields, const ModelConfig& config, std::uint3
   return out;
 }
 
+AttendingLayers read_attending_layers(Fields& fields, std::uint32_t layers) {
+  constexpr Key kKeyHeads = {"attention.head_count_kv", ""};
+  AttendingLayers out{std::vector<bool>(layers, true)};
+  if (!fields.is_array(kKeyHeads)) return out;
+  const std::vector<std::uint32_t> counts = fields.counts(kKeyHeads, layers, load::kMostHeads);
+  for (std::uint32_t i = 0; i < layers && i < counts.size(); ++i) {
+    out.attends[i] = counts[i] != 0;
+    if (!out.attends[i] || counts[i] == out.kv_heads) continue;
+    if (out.kv_heads != 0) {
+      fields.reject(kKeyHeads,
+                    fmt::format("{} in one layer, {} in another", out.kv_heads, counts[i]),
+                    "the same for every layer with attention");
+    }
+    out.kv_heads = counts[i];
+  }
+  return out;
+}
+
 std::optional<std::vector<bool>> read_layer_types(Fields& fields, std::uint32_t layers,
                                                   std::string_view name, std::string_view valid) {
   constexpr Key kTypes = {"", "layer_types"};

@@ -203,6 +203,31 @@ struct DeltaConfig {
   bool operator==(const DeltaConfig&) const = default;
 };
 
+// Mamba-2 (https://arxiv.org/abs/2405.21060): a state for each head, which decays by what a token's
+// step makes of the head's rate and takes the token's input in, behind a short convolution over the
+// positions. Heads of a group share what their states are written and read by. Tensors: ssm_in
+// (gates and inputs of all heads, writes and reads of all groups, a step for each head), ssm_conv1d
+// (a row for each input, write and read) with its bias, ssm_dt.bias, ssm_a or ssm_a_log, ssm_d (how
+// much of the input goes past the state), ssm_norm (of what gates leave, group by group), ssm_out.
+struct MambaConfig {
+  std::uint32_t heads = 0, head_dim = 0;
+  std::uint32_t groups = 1, state_dim = 0;
+  std::uint32_t convolution = 4;  // positions
+  bool convolution_bias = true;
+  NormConfig norm;
+  bool log_rates = false;  // ssm_a_log, the logarithms of what ssm_a has with the other sign
+
+  std::size_t inner_size() const { return std::size_t{heads} * head_dim; }
+  std::size_t channels() const { return inner_size() + std::size_t{2} * groups * state_dim; }
+  std::size_t input_size() const { return inner_size() + channels() + heads; }
+  // Floats that a sequence has between passes: the convolution's last inputs, and the states.
+  std::size_t state_floats() const {
+    return (convolution - 1) * channels() + state_dim * inner_size();
+  }
+
+  bool operator==(const MambaConfig&) const = default;
+};
+
 // A convolution of a few positions between two gates (https://arxiv.org/abs/2511.23404): of a row
 // b, c and x of as many channels each, out(c * convolution(b * x)). Tensors: shortconv.in_proj,
 // which gives b, c and x, shortconv.conv (a row for each channel), shortconv.out_proj.
@@ -266,7 +291,9 @@ struct LayerConfig {
   // (https://arxiv.org/abs/2204.02311); mlp_norms.before is none then.
   bool parallel = false;
   SublayerConfig mixer_norms;
-  std::variant<AttentionConfig, LatentConfig, CompressedConfig, DeltaConfig, ShortConvConfig> mixer;
+  std::variant<AttentionConfig, LatentConfig, CompressedConfig, DeltaConfig, MambaConfig,
+               ShortConvConfig>
+      mixer;
   SublayerConfig mlp_norms;
   std::variant<MlpConfig, ExpertsConfig> mlp;
 
@@ -274,6 +301,7 @@ struct LayerConfig {
   const LatentConfig* latent() const { return std::get_if<LatentConfig>(&mixer); }
   const CompressedConfig* compressed() const { return std::get_if<CompressedConfig>(&mixer); }
   const DeltaConfig* delta() const { return std::get_if<DeltaConfig>(&mixer); }
+  const MambaConfig* mamba() const { return std::get_if<MambaConfig>(&mixer); }
   const ShortConvConfig* short_conv() const { return std::get_if<ShortConvConfig>(&mixer); }
   const MlpConfig* dense() const { return std::get_if<MlpConfig>(&mlp); }
   const ExpertsConfig* experts() const { return std::get_if<ExpertsConfig>(&mlp); }

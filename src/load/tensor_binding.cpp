@@ -200,6 +200,18 @@ class Binder {
     pick_.matrix(prefix + "ssm_out.weight", hidden, delta.value_size());
   }
 
+  void bind(const MambaConfig& mamba, const std::string& prefix) {
+    const std::size_t hidden = config_.hidden_size;
+    pick_.matrix(prefix + "ssm_in.weight", mamba.input_size(), hidden);
+    pick_.table(prefix + "ssm_conv1d.weight", mamba.channels(), mamba.convolution);
+    if (mamba.convolution_bias) pick_.vector(prefix + "ssm_conv1d.bias", mamba.channels());
+    pick_.vector(prefix + "ssm_dt.bias", mamba.heads);
+    pick_.vector(prefix + (mamba.log_rates ? "ssm_a_log" : "ssm_a"), mamba.heads);
+    pick_.vector(prefix + "ssm_d", mamba.heads);
+    norm(mamba.norm, prefix + "ssm_norm", mamba.inner_size());
+    pick_.matrix(prefix + "ssm_out.weight", hidden, mamba.inner_size());
+  }
+
   void bind(const ShortConvConfig& convolution, const std::string& prefix) {
     const std::size_t hidden = config_.hidden_size;
     const std::size_t channels = convolution.channels;

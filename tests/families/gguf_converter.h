@@ -44,6 +44,13 @@ inline Bytes data_of(const TensorView& tensor) {
   return out;
 }
 
+inline std::vector<float> floats_of(const TensorView& tensor) {
+  std::vector<float> out(tensor.rows * tensor.columns);
+  kernels::best_kernels().dequantize_row(tensor.type, data_of(tensor).data(), out.size(),
+                                         out.data());
+  return out;
+}
+
 class Converter {
  public:
   Converter(const ModelSource& source, const Converted& how) : source_(source), how_(how) {}
@@ -93,6 +100,7 @@ class Converter {
       fuse(prefix, {"attn_q", "attn_k", "attn_v"}, "attn_qkv");
       fuse(prefix, {"ffn_gate", "ffn_up"}, "ffn_up");
     }
+    if (const MambaConfig* mamba = layer.mamba()) add_mamba(prefix, *mamba);
     if (experts != nullptr) {
       for (const char* stem : {"ffn_gate", "ffn_up", "ffn_down"}) {
         for (const char* ending : {".weight", ".bias"}) merge(prefix + stem, ending, *experts);
@@ -101,6 +109,27 @@ class Converter {
     for (const auto& [name, tensor] : source_.tensors) {
       if (name.starts_with(prefix) && !done_.contains(name)) add(name);
     }
+  }
+
+  // Rates as they are rather than their logarithms, a column of each number of a head, and the
+  // norm group by group.
+  void add_mamba(const std::string& prefix, const MambaConfig& mamba) {
+    const TensorView& logs = source_.tensors.at(prefix + "ssm_a_log");
+    Bytes rates;
+    for (const float log : floats_of(logs)) append_number(rates, -std::exp(log));
+    const auto put = [&](const std::string& name, std::uint64_t columns, std::uint64_t rows,
+                         kernels::DataType type, const Bytes& data) {
+      out_.tensors.push_back({prefix + name, {columns, rows}, ggml_number(type), data, {}});
+    };
+    put("ssm_a", 1, mamba.heads, kernels::DataType::kF32, rates);
+    const TensorView& skips = source_.tensors.at(prefix + "ssm_d");
+    put("ssm_d", 1, mamba.heads, skips.type, data_of(skips));
+    done_.insert({prefix + "ssm_a_log", prefix + "ssm_d"});
+    if (!mamba.norm) return;
+    const TensorView& norm = source_.tensors.at(prefix + "ssm_norm.weight");
+    put("ssm_norm.weight", mamba.inner_size() / mamba.groups, mamba.groups, norm.type,
+        data_of(norm));
+    done_.insert(prefix + "ssm_norm.weight");
   }
 
   void add(const std::string& name) { add(name, source_.tensors.at(name)); }
@@ -178,6 +207,16 @@ inline void set_granite(GgufBuilder& b, const std::string& p) {
   b.set_f32(p + "embedding_scale", 3.0F);
   b.set_f32(p + "logit_scale", 2.0F);
   b.set_f32(p + "residual_scale", 0.5F);
+}
+
+// Of heads that are 64 wide all together.
+inline void set_mamba(GgufBuilder& b, const std::string& p, std::uint32_t heads,
+                      std::uint32_t groups, std::uint32_t state) {
+  b.set_u32(p + "ssm.conv_kernel", 4);
+  b.set_u32(p + "ssm.state_size", state);
+  b.set_u32(p + "ssm.group_count", groups);
+  b.set_u32(p + "ssm.inner_size", 64);
+  b.set_u32(p + "ssm.time_step_rank", heads);
 }
 
 inline const Converted kConverted[] = {
@@ -279,6 +318,32 @@ inline const Converted kConverted[] = {
        set_granite(b, p);
        b.set_u32(p + "expert_count", 0);
        b.set_u32(p + "expert_shared_feed_forward_length", 40);
+     },
+     {},
+     false,
+     true},
+    {"granite-h-tiny",
+     "granitehybrid",
+     [](GgufBuilder& b, const std::string& p) {
+       set_granite(b, p);
+       set_mamba(b, p, 4, 1, 20);
+       b.set_bool(p + "rope.scaling.finetuned", false);
+       b.set_u32(p + "expert_shared_feed_forward_length", 40);
+       b.set_numbers<std::int32_t>(p + "attention.head_count_kv", GgufType::kInt32, {0, 0, 2, 0});
+     },
+     {},
+     false,
+     true},
+    {"granite-h-moe-tiny",
+     "granitehybrid",
+     [](GgufBuilder& b, const std::string& p) {
+       set_granite(b, p);
+       set_mamba(b, p, 8, 2, 16);
+       b.set_bool(p + "rope.scaling.finetuned", false);
+       b.set_u32(p + "expert_count", 4);
+       b.set_u32(p + "expert_used_count", 2);
+       b.set_u32(p + "expert_shared_feed_forward_length", 40);
+       b.set_numbers<std::int32_t>(p + "attention.head_count_kv", GgufType::kInt32, {0, 2, 0});
      },
      {},
      false,

@@ -119,6 +119,14 @@ std::string in_short(const ModelConfig& config, const LayerConfig& layer) {
     return out + fmt::format("delta {} of {}, {} of {}", delta->key_heads, delta->key_dim,
                              delta->value_heads, delta->value_dim);
   }
+  if (const MambaConfig* mamba = layer.mamba()) {
+    out += fmt::format("mamba {} of {}, {} of {}{}{}|", mamba->heads, mamba->head_dim,
+                       mamba->groups, mamba->state_dim, mamba->convolution_bias ? " biased" : "",
+                       mamba->norm ? " normed" : "");
+    if (layer.mixer_norms.scale != 1.0F) out += fmt::format(" x{}", layer.mixer_norms.scale);
+    return out + "|" + in_short(layer.mlp_norms.before) +
+           (layer.experts() != nullptr ? in_short(*layer.experts()) : "");
+  }
   if (const ShortConvConfig* convolution = layer.short_conv()) {
     return out + fmt::format("convolution {} of {}|{}|{}|{}{}", convolution->channels,
                              convolution->convolution, in_short(layer.mixer_norms.behind),
@@ -233,6 +241,15 @@ const Composed kComposed[] = {
     {"gpt-oss-f16-tiny",
      {"norm|window 16 rope 10000 x4 bias output bias sinks scale 0.25||norm||2 of 4 experts of 24",
       "norm|rope 10000 x4 bias output bias sinks scale 0.25||norm||2 of 4 experts of 24"}},
+    {"granite-h-tiny",
+     {"norm|mamba 4 of 16, 1 of 20 biased normed| x0.5|norm",
+      "norm|mamba 4 of 16, 1 of 20 biased normed| x0.5|norm",
+      "norm|no positions scale 0.2| x0.5|norm|",
+      "norm|mamba 4 of 16, 1 of 20 biased normed| x0.5|norm"}},
+    {"granite-h-moe-tiny",
+     {"norm|mamba 8 of 8, 2 of 16 biased normed| x0.5|norm|2 of 4 experts of 24 and 40",
+      "norm|no positions scale 0.2| x0.5|norm||2 of 4 experts of 24 and 40",
+      "norm|mamba 8 of 8, 2 of 16 biased normed| x0.5|norm|2 of 4 experts of 24 and 40"}},
     {"granite-hybrid-tiny",
      {"norm|rope 10000 scale 0.2| x0.5|norm|", "norm|rope 10000 scale 0.2| x0.5|norm|"}},
     {"granite-moe-tiny",

@@ -136,6 +136,33 @@ test::RandomModelOptions hybrid_parts(DataType type, bool experts, bool drafts) 
       });
 }
 
+// Mamba-2 in three of four layers, with and without a norm behind it, and experts with a shared one
+// in two: Granite 4.0 H.
+test::RandomModelOptions mamba_parts(DataType type) {
+  return four_layers(type, [](ModelConfig&, LayerConfig& layer, std::size_t i) {
+    layer.mixer_norms.scale = layer.mlp_norms.scale = 0.7F;
+    if (i >= 2) {
+      load::ExpertsConfig experts;
+      experts.count = 5;
+      experts.used = 2;
+      experts.size = 64;
+      experts.normalized = true;
+      experts.shared_size = 32;
+      layer.mlp = experts;
+    }
+    if (i == 2) return;
+    load::MambaConfig mamba;
+    mamba.heads = 6;
+    mamba.head_dim = i == 0 ? 16 : 32;
+    mamba.groups = i == 0 ? 1 : 2;
+    mamba.state_dim = i == 0 ? 40 : 16;
+    mamba.convolution = i == 3 ? 3 : 4;
+    mamba.convolution_bias = i != 3;
+    if (i != 3) mamba.norm = {.kind = load::NormKind::kRms};
+    layer.mixer = mamba;
+  });
+}
+
 // Convolutions between gates in three of four layers, experts by sigmoids in two: LFM2.
 test::RandomModelOptions convolution_parts() {
   return four_layers(DataType::kF16, [](ModelConfig& config, LayerConfig& layer, std::size_t i) {
@@ -281,6 +308,8 @@ std::vector<ModelCase> model_cases() {
                                   {"Hybrid", hybrid_parts(DataType::kQ8_0, false, false)},
                                   {"HybridDrafts", hybrid_parts(DataType::kF16, false, true)},
                                   {"HybridExperts", hybrid_parts(DataType::kBF16, true, true)},
+                                  {"MambaPartsBF16", mamba_parts(DataType::kBF16)},
+                                  {"MambaPartsQ8_0", mamba_parts(DataType::kQ8_0)},
                                   {"ConvolutionParts", convolution_parts()},
                                   {"LatentPartsF32", latent_parts(DataType::kF32, false)},
                                   {"LatentPartsBF16", latent_parts(DataType::kBF16, false)},

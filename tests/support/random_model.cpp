@@ -303,6 +303,20 @@ class ModelBuilder {
     build_.matrix(name + "ssm_out.weight", type_, hidden, config.value_size());
   }
 
+  void mixer(const load::MambaConfig& config, const std::string& name) {
+    const std::size_t hidden = config_.hidden_size;
+    build_.matrix(name + "ssm_in.weight", type_, config.input_size(), hidden);
+    build_.matrix(name + "ssm_conv1d.weight", DataType::kF32, config.channels(),
+                  config.convolution);
+    if (config.convolution_bias)
+      build_.vector(name + "ssm_conv1d.bias", config.channels(), 0.0F, 0.2F);
+    build_.vector(name + "ssm_dt.bias", config.heads, 0.0F, 0.5F);
+    build_.vector(name + "ssm_a", config.heads, -0.5F, 0.1F);
+    build_.vector(name + "ssm_d", config.heads, 0.5F, 0.3F);
+    norm(config.norm, name + "ssm_norm", config.inner_size());
+    build_.matrix(name + "ssm_out.weight", type_, hidden, config.inner_size());
+  }
+
   void experts(const load::ExpertsConfig& config, const std::string& name) {
     const std::size_t hidden = config_.hidden_size;
     build_.matrix(name + "ffn_gate_inp.weight", plain_, config.count, hidden);

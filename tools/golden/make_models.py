@@ -865,6 +865,46 @@ CASES |= {
         "dtype": "float16",
     },
 }
+GRANITE_H = GRANITE | {
+    "architectures": ["GraniteMoeHybridForCausalLM"],
+    "model_type": "granitemoehybrid",
+    "init_method": "mup",
+    "mamba_chunk_size": 256,
+    "mamba_conv_bias": True,
+    "mamba_d_conv": 4,
+    "mamba_d_head": 16,
+    "mamba_d_state": 20,
+    "mamba_expand": 2,
+    "mamba_n_groups": 1,
+    "mamba_n_heads": 4,
+    "mamba_proj_bias": False,
+    "normalization_function": "rmsnorm",
+    "position_embedding_type": "nope",
+    "rope_scaling": None,
+    "shared_intermediate_size": 40,
+    "tie_word_embeddings": True,
+}
+CASES |= {
+    "granite-h-tiny": GRANITE_H
+    | {
+        "intermediate_size": 40,
+        "layer_types": ["mamba", "mamba", "attention", "mamba"],
+        "num_experts_per_tok": 0,
+        "num_hidden_layers": 4,
+        "num_local_experts": 0,
+    },
+    "granite-h-moe-tiny": GRANITE_H
+    | {
+        "layer_types": ["mamba", "attention", "mamba"],
+        "mamba_d_head": 8,
+        "mamba_d_state": 16,
+        "mamba_n_groups": 2,
+        "mamba_n_heads": 8,
+        "num_experts_per_tok": 2,
+        "num_hidden_layers": 3,
+        "num_local_experts": 4,
+    },
+}
 del CASES["lfm2-tiny"]["rms_norm_eps"]
 del CASES["lfm2-moe-tiny"]["rms_norm_eps"]
 del CASES["qwen3-5-moe-tiny"]["intermediate_size"]
@@ -987,6 +1027,10 @@ def random_weights(config, seed):
             values = 0.2 * values + (0 if config.model_type.startswith("gemma") else 1)
         elif name.endswith(KEPT_WIDE):
             values = 0.2 * values
+        elif name.endswith("A_log"):  # states of some tokens and of many
+            values = values - 1
+        elif name.endswith(".D"):
+            values = 0.5 * values + 1
         else:
             values = values * (0.5 if name.endswith(("bias", "sinks")) else 0.25)
         weights[name] = torch.tensor(values, dtype=torch.float32)

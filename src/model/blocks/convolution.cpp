@@ -23,11 +23,14 @@ std::vector<float> transposed(const Matrix& matrix, const kernels::Kernels& kern
 
 }  // namespace
 
-Convolution::Convolution(const Matrix& taps, const kernels::Kernels& kernels)
+Convolution::Convolution(const Matrix& taps, const kernels::Kernels& kernels,
+                         std::span<const float> bias)
     : kernels_(kernels),
       channels_(taps.rows),
       width_(taps.columns),
-      taps_(transposed(taps, kernels)) {
+      taps_(transposed(taps, kernels)),
+      bias_(bias.begin(), bias.end()) {
+  assert(bias_.empty() || bias_.size() == channels_);
   assert(width_ >= 2 && width_ <= load::kMostConvolution && !taps.packed);
 }
 
@@ -54,6 +57,7 @@ void Convolution::apply(const Run& run, const Range& channels, const TileFloats&
     kernels::ShortConvArgs args;
     args.rows = rows.data();
     args.weights = taps.data();
+    args.bias = bias_.empty() ? nullptr : bias_.data() + channels.begin;
     args.width = width_;
     args.channels = count;
     args.output = output.row(i) + channels.begin;

@@ -183,6 +183,9 @@ void ModelRunner::add_layers() {
     } else if (const load::DeltaConfig* delta = layer.delta()) {
       mixers_.emplace_back(std::in_place_type<Delta>, *delta, *weights_, name, state_layer++, set,
                            work_);
+    } else if (const load::MambaConfig* mamba = layer.mamba()) {
+      mixers_.emplace_back(std::in_place_type<Mamba>, *mamba, *weights_, name, state_layer++, set,
+                           work_);
     } else {
       mixers_.emplace_back(std::in_place_type<ShortConv>, *layer.short_conv(), *weights_, name,
                            state_layer++, set, work_);

@@ -216,11 +216,22 @@ def granitemoeshared(r):
     return granitemoe(r) | some(r, shared_intermediate_size=[24, 40])
 
 
+def mamba(r, inner, heads="mamba_n_heads", head_dim="mamba_d_head"):
+    """Of heads that are so wide all together."""
+    count = r.choice([n for n in (1, 2, 3, 4, 6, 8, 12, 16) if inner % n == 0 and inner // n <= 128])
+    c = {heads: count, head_dim: inner // count} | some(r, mamba_d_state=[8, 12, 16, 33], mamba_d_conv=[2, 3, 4])
+    c["mamba_n_groups"] = r.choice([n for n in (1, 2, 3, 4, 8) if count % n == 0])
+    return c | {"mamba_conv_bias": r.random() < 0.7, "mamba_chunk_size": r.choice([4, 16, 256])}
+
+
 def granitemoehybrid(r):
     c = granitemoeshared(r) | odds(r, 0.5, num_local_experts=0, num_experts_per_tok=0)
-    c |= some(r, position_embedding_type=["rope", "nope", None])
-    c |= {"layer_types": ["attention"] * c["num_hidden_layers"], "mamba_n_heads": 4, "mamba_expand": 2}
-    return c | {"mamba_d_head": c["hidden_size"] // 2, "mamba_d_state": 8}
+    c |= some(r, position_embedding_type=["rope", "nope", None], mamba_expand=[1, 2, 3])
+    c |= mamba(r, c["mamba_expand"] * c["hidden_size"]) | odds(r, 0.3, mamba_d_head="auto")
+    kinds = r.choice([["attention"], ["attention", "mamba"], ["mamba"]])
+    c["layer_types"] = [r.choice(kinds) for _ in range(c["num_hidden_layers"])]
+    c["layer_types"][r.randrange(c["num_hidden_layers"])] = "attention"
+    return c | odds(r, 0.3, time_step_limit=[0.0, float("inf")])
 
 
 def cohere(r):

@@ -892,6 +892,7 @@ CASES |= {
         "num_experts_per_tok": 0,
         "num_hidden_layers": 4,
         "num_local_experts": 0,
+        "torch_dtype": "float32",  # converters round rates to 16 bits where the folder has them
     },
     "granite-h-moe-tiny": GRANITE_H
     | {

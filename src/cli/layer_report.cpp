@@ -160,7 +160,7 @@ std::string mamba_text(const load::MambaConfig& mamba) {
 std::string experts_text(const load::ExpertsConfig& experts) {
   std::string text =
       fmt::format("{} experts of {}, {} used by a token, {}", experts.count, experts.size,
-                  experts.used, activation_name(experts.activation, true));
+                  experts.used, activation_name(experts.activation, experts.gated));
   if (experts.groups > 1)
     text += fmt::format(", of {} of {} groups", experts.groups_used, experts.groups);
   add(text, experts.by_token, "chosen by the token's number");
@@ -184,21 +184,20 @@ LayerKind describe(const load::LayerConfig& layer, const load::ModelConfig& conf
     kind.text = delta_text(*delta);
   } else if (const load::MambaConfig* mamba = layer.mamba()) {
     kind.text = mamba_text(*mamba);
-  } else {
-    const load::ShortConvConfig& convolution = *layer.short_conv();
-    kind.text = fmt::format("gated convolution: {} channels, {} positions", convolution.channels,
-                            convolution.convolution);
+  } else if (const load::ShortConvConfig* convolution = layer.short_conv()) {
+    kind.text = fmt::format("gated convolution: {} channels, {} positions", convolution->channels,
+                            convolution->convolution);
   }
-  kind.text += layer.parallel ? "; beside it " : "; ";
+  const bool alone = layer.dense() == nullptr && layer.experts() == nullptr;
+  if (!kind.text.empty() && !alone) kind.text += layer.parallel ? "; beside it " : "; ";
   if (const load::MlpConfig* mlp = layer.dense()) {
     kind.text += fmt::format("{} of {}", activation_name(mlp->activation, mlp->gated), mlp->size);
     kind.json["intermediate_size"] = mlp->size;
-  } else {
-    const load::ExpertsConfig& experts = *layer.experts();
-    kind.text += experts_text(experts);
-    kind.json["intermediate_size"] = experts.size;
-    kind.json["experts"] = experts.count;
-    kind.json["experts_used"] = experts.used;
+  } else if (const load::ExpertsConfig* experts = layer.experts()) {
+    kind.text += experts_text(*experts);
+    kind.json["intermediate_size"] = experts->size;
+    kind.json["experts"] = experts->count;
+    kind.json["experts_used"] = experts->used;
   }
   return kind;
 }

@@ -84,8 +84,14 @@ bool is_tied(Fields& fields, bool usually_tied) {
 }  // namespace
 
 std::uint32_t read_sizes(Fields& fields, ModelConfig& config, bool usually_tied) {
-  const std::uint32_t layers =
-      fields.required_count({"block_count", "num_hidden_layers"}, 1, load::kMostLayers);
+  constexpr Key kLayers = {"block_count", "num_hidden_layers"};
+  std::uint32_t layers = fields.required_count(kLayers, 1, load::kMostLayers);
+  // Before so many are described.
+  if (fields.gguf() && layers > fields.tensors()) {
+    fields.reject(kLayers, fmt::format("{}", layers),
+                  fmt::format("at most the {} tensors", fields.tensors()), ErrorKind::kInvalid);
+    layers = 0;
+  }
   config.max_context = fields.required_count({"context_length", "max_position_embeddings"}, 1,
                                              load::kLargestContext);
   config.hidden_size =

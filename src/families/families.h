@@ -63,6 +63,7 @@ extern const Reader kMistral;
 extern const Reader kMixtral;
 extern const Reader kModernBert;
 extern const Reader kModernBertRanker;
+extern const Reader kNemotronH;
 extern const Reader kNomicBert;
 extern const Reader kOlmo2;
 extern const Reader kPhi3;

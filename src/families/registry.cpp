@@ -49,6 +49,8 @@ constexpr Family kFamilies[] = {
     {"mixtral", "", "mixtral", "MixtralForCausalLM", kMixtral},
     {"modernbert", "modern-bert", "modernbert", "ModernBertModel", kModernBert},
     {"modernbert", "", "modernbert", "ModernBertForSequenceClassification", kModernBertRanker},
+    {"nemotron_h", "nemotron_h", "nemotron_h", "NemotronHForCausalLM", kNemotronH},
+    {"nemotron_h_moe", "nemotron_h_moe", "", "NemotronHForCausalLM", kNemotronH},
     {"nomic_bert", "nomic-bert", "nomic_bert", "NomicBertModel", kNomicBert},
     {"olmo2", "olmo2", "olmo2", "Olmo2ForCausalLM", kOlmo2},
     {"olmo3", "", "olmo3", "Olmo3ForCausalLM", kOlmo2},

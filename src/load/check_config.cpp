@@ -203,6 +203,7 @@ Status check(const ShortConvConfig& convolution, std::string_view source) {
 }
 
 Status check_mixer(const LayerConfig& layer, const ModelConfig& config, std::string_view source) {
+  if (!layer.mixes()) return {};
   if (const DeltaConfig* delta = layer.delta()) return check(*delta, source);
   if (const MambaConfig* mamba = layer.mamba()) return check(*mamba, source);
   if (const ShortConvConfig* convolution = layer.short_conv()) return check(*convolution, source);
@@ -215,6 +216,7 @@ Status check_mixer(const LayerConfig& layer, const ModelConfig& config, std::str
 Status check(const LayerConfig& layer, const ModelConfig& config, std::string_view source) {
   if (auto status = check_mixer(layer, config, source); !status) return status;
   if (layer.experts() != nullptr) return check(*layer.experts(), source);
+  if (layer.dense() == nullptr) return {};
   return check_sizes({{"feed-forward size", layer.dense()->size, kLargestIntermediateSize}},
                      source);
 }

@@ -277,6 +277,7 @@ struct ExpertsConfig {
   std::uint32_t groups = 1, groups_used = 1;  // of as many experts
   bool groups_by_two = false;
   Activation activation = Activation::kSilu;
+  bool gated = true;              // as MlpConfig's; of the shared one, too
   bool bias = false;              // of the router and of each product
   std::uint32_t shared_size = 0;  // of one more expert that all tokens have; 0: there is none
   bool shared_gated = false;      // which is multiplied by the sigmoid of ffn_gate_inp_shexp * x
@@ -286,17 +287,20 @@ struct ExpertsConfig {
   bool operator==(const ExpertsConfig&) const = default;
 };
 
+// A mixer and a feed-forward, or one of the two alone. The norm before a feed-forward alone is
+// attn_norm.
 struct LayerConfig {
   // The feed-forward takes what the mixer takes, mixer_norms.before(x), and x gets the sum of both
   // (https://arxiv.org/abs/2204.02311); mlp_norms.before is none then.
   bool parallel = false;
   SublayerConfig mixer_norms;
   std::variant<AttentionConfig, LatentConfig, CompressedConfig, DeltaConfig, MambaConfig,
-               ShortConvConfig>
+               ShortConvConfig, std::monostate>
       mixer;
   SublayerConfig mlp_norms;
-  std::variant<MlpConfig, ExpertsConfig> mlp;
+  std::variant<MlpConfig, ExpertsConfig, std::monostate> mlp;
 
+  bool mixes() const { return !std::holds_alternative<std::monostate>(mixer); }
   const AttentionConfig* attention() const { return std::get_if<AttentionConfig>(&mixer); }
   const LatentConfig* latent() const { return std::get_if<LatentConfig>(&mixer); }
   const CompressedConfig* compressed() const { return std::get_if<CompressedConfig>(&mixer); }

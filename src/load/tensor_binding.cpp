@@ -90,15 +90,13 @@ class Binder {
     norm(layer.mixer_norms.behind, prefix + "post_attention_norm", hidden);
     norm(layer.mixer_norms.after, prefix + "attn_output_norm", hidden);
     std::visit([&](const auto& mixer) { bind(mixer, prefix); }, layer.mixer);
-    norm(layer.mlp_norms.before, prefix + "ffn_norm", hidden);
+    norm(layer.mlp_norms.before, prefix + (layer.mixes() ? "ffn_norm" : "attn_norm"), hidden);
     norm(layer.mlp_norms.behind, prefix + "post_ffw_norm", hidden);
     norm(layer.mlp_norms.after, prefix + "layer_output_norm", hidden);
-    if (const MlpConfig* mlp = layer.dense()) {
-      bind(*mlp, prefix);
-    } else {
-      bind(*layer.experts(), prefix);
-    }
+    std::visit([&](const auto& mlp) { bind(mlp, prefix); }, layer.mlp);
   }
+
+  static void bind(std::monostate /*none*/, const std::string& /*prefix*/) {}
 
   void bind(const AttentionConfig& attention, const std::string& prefix) {
     const std::size_t hidden = config_.hidden_size;
@@ -249,16 +247,24 @@ class Binder {
                           experts.count);
     const std::size_t size = experts.size;
     const std::string fused = prefix + "ffn_gate_up_exps";
-    pick_.experts(prefix + "ffn_gate", experts.count, experts.bias, {size, hidden},
-                  {fused, 2 * size, 0});
-    pick_.experts(prefix + "ffn_up", experts.count, experts.bias, {size, hidden},
-                  {fused, 2 * size, size});
+    if (experts.gated) {
+      pick_.experts(prefix + "ffn_gate", experts.count, experts.bias, {size, hidden},
+                    {fused, 2 * size, 0});
+      pick_.experts(prefix + "ffn_up", experts.count, experts.bias, {size, hidden},
+                    {fused, 2 * size, size});
+    } else {
+      pick_.experts(prefix + "ffn_up", experts.count, experts.bias, {size, hidden});
+    }
     pick_.experts(prefix + "ffn_down", experts.count, experts.bias, {hidden, size});
     if (experts.shared_size == 0) return;
     const std::size_t shared = experts.shared_size;
     const std::string both = prefix + "ffn_gate_up_shexp";
-    pick_.product(prefix + "ffn_gate_shexp", {shared, hidden}, false, {both, 2 * shared, 0});
-    pick_.product(prefix + "ffn_up_shexp", {shared, hidden}, false, {both, 2 * shared, shared});
+    if (experts.gated) {
+      pick_.product(prefix + "ffn_gate_shexp", {shared, hidden}, false, {both, 2 * shared, 0});
+      pick_.product(prefix + "ffn_up_shexp", {shared, hidden}, false, {both, 2 * shared, shared});
+    } else {
+      pick_.matrix(prefix + "ffn_up_shexp.weight", shared, hidden);
+    }
     pick_.matrix(prefix + "ffn_down_shexp.weight", hidden, shared);
     if (experts.shared_gated) pick_.matrix(prefix + "ffn_gate_inp_shexp.weight", 1, hidden);
   }

@@ -72,7 +72,10 @@ class Converter {
     out_.set_u32(prefix + "block_count", static_cast<std::uint32_t>(layers.size()));
     out_.set_u32(prefix + "context_length", config.max_context);
     out_.set_u32(prefix + "embedding_length", config.hidden_size);
-    const LayerConfig& layer = config.layers.front();
+    const LayerConfig& layer =
+        *std::find_if(config.layers.begin(), config.layers.end(), [](const LayerConfig& one) {
+          return !std::holds_alternative<std::monostate>(one.mlp);
+        });
     out_.set_u32(prefix + "feed_forward_length",
                  layer.dense() != nullptr ? layer.dense()->size : layer.experts()->size);
     out_.set_u32(prefix + "attention.head_count", attention.heads);
@@ -360,6 +363,32 @@ inline const Converted kConverted[] = {
      false,
      true},
     {"granite-tiny", "granite", set_granite, {}, false, true},
+    {"nemotron-h-tiny", "nemotron_h",
+     [](GgufBuilder& b, const std::string& p) {
+       set_mamba(b, p, 4, 2, 20);
+       b.set_bool(p + "rope.scaling.finetuned", false);
+       b.set_numbers<std::int32_t>(p + "attention.head_count_kv", GgufType::kInt32,
+                                   {0, 0, 2, 0, 0});
+       b.set_numbers<std::int32_t>(p + "feed_forward_length", GgufType::kInt32,
+                                   {0, 48, 0, 0, 48});
+     }},
+    {"nemotron-h-moe-tiny", "nemotron_h_moe",
+     [](GgufBuilder& b, const std::string& p) {
+       set_mamba(b, p, 8, 2, 20);
+       b.set_bool(p + "rope.scaling.finetuned", false);
+       b.set_numbers<std::int32_t>(p + "attention.head_count_kv", GgufType::kInt32,
+                                   {0, 0, 2, 0, 0});
+       b.set_numbers<std::int32_t>(p + "feed_forward_length", GgufType::kInt32,
+                                   {0, 24, 0, 24, 0});
+       b.set_u32(p + "expert_count", 8);
+       b.set_u32(p + "expert_used_count", 3);
+       b.set_u32(p + "expert_group_count", 1);
+       b.set_u32(p + "expert_feed_forward_length", 24);
+       b.set_u32(p + "expert_shared_count", 1);
+       b.set_u32(p + "expert_shared_feed_forward_length", 40);
+       b.set_bool(p + "expert_weights_norm", true);
+       b.set_f32(p + "expert_weights_scale", 2.5F);
+     }},
     {"minimax-m2-tiny", "minimax-m2",
      [](GgufBuilder& b, const std::string& p) {
        b.set_u32(p + "rope.dimension_count", 8);

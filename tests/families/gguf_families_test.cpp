@@ -11,6 +11,7 @@
 #include "families/open_model.h"
 #include "families/read_config.h"
 #include "load/expect_error.h"
+#include "load/json_fields.h"
 #include "support/places.h"
 
 namespace dovetail::families {
@@ -221,7 +222,8 @@ class FamilyConfig : public testing::TestWithParam<BadFamily> {};
 
 TEST_P(FamilyConfig, IsRefusedByName) {
   std::ifstream file(kModels / GetParam().folder / "config.json");
-  json config = json::parse(file);
+  const std::string text(std::istreambuf_iterator<char>(file), {});
+  json config = json::parse(with_python_words(text));
   GetParam().change(config);
   expect_error(read_hf_config(config.dump(), "config.json"), "config.json: ", GetParam().message);
 }
@@ -278,6 +280,28 @@ const BadFamily kBadFamilies[] = {
      "time_step_limit: [0.001,0.1]; valid: [0.0, Infinity]"},
     {"GraniteHybridOfNothing", "granite-hybrid-tiny", [](json& c) { c.erase("layer_types"); },
      "layer_types: missing; valid: a list of 'attention'"},
+    {"NemotronPattern", "nemotron-h-tiny",
+     [](json& c) { c["hybrid_override_pattern"] = "M-*Mx"; },
+     "hybrid_override_pattern: 'M-*Mx'; valid: a text of the letters M, *, - and E"},
+    {"NemotronPatternOfFewer", "nemotron-h-tiny",
+     [](json& c) { c["hybrid_override_pattern"] = "M-*M"; },
+     "num_hidden_layers: 5; valid: the 4 layers of the list of their kinds"},
+    {"NemotronKind", "nemotron-h-tiny",
+     [](json& c) {
+       c["layers_block_type"] = {"mamba", "mlp", "attention", "mamba", "conv"};
+     },
+     "layers_block_type: 'conv'; valid: a list of 'mamba', 'attention', 'mlp', 'moe'"},
+    {"NemotronActivation", "nemotron-h-tiny", [](json& c) { c["mlp_hidden_act"] = "silu"; },
+     "mlp_hidden_act: 'silu'; valid: 'relu2'"},
+    {"NemotronBias", "nemotron-h-tiny", [](json& c) { c["use_bias"] = true; },
+     "use_bias: true; valid: false"},
+    {"NemotronSteps", "nemotron-h-tiny",
+     [](json& c) {
+       c["time_step_limit"] = {0.0, 1.0};
+     },
+     "time_step_limit: [0.0,1.0]; valid: [0.0, Infinity]"},
+    {"NemotronLatents", "nemotron-h-moe-tiny", [](json& c) { c["moe_latent_size"] = 16; },
+     "moe_latent_size: 16; valid: null: experts of whole rows"},
     {"GraniteHybridPositions", "granite-hybrid-tiny",
      [](json& c) { c["position_embedding_type"] = "learned"; },
      "position_embedding_type: 'learned'; valid: 'rope', 'nope'"},

@@ -114,6 +114,13 @@ std::string in_short(const ExpertsConfig& experts) {
 }
 
 std::string in_short(const ModelConfig& config, const LayerConfig& layer) {
+  if (!layer.mixes()) {
+    const std::string norm = in_short(layer.mlp_norms.before);
+    if (layer.experts() != nullptr)
+      return norm + in_short(*layer.experts()) + (layer.experts()->gated ? "" : ", no gates");
+    return fmt::format("{}|{} {}", norm, layer.dense()->gated ? "gated" : "plain",
+                       layer.dense()->size);
+  }
   std::string out = in_short(layer.mixer_norms.before) + "|";
   if (const DeltaConfig* delta = layer.delta()) {
     return out + fmt::format("delta {} of {}, {} of {}", delta->key_heads, delta->key_dim,
@@ -250,6 +257,16 @@ const Composed kComposed[] = {
      {"norm|mamba 8 of 8, 2 of 16 biased normed| x0.5|norm|2 of 4 experts of 24 and 40",
       "norm|no positions scale 0.2| x0.5|norm||2 of 4 experts of 24 and 40",
       "norm|mamba 8 of 8, 2 of 16 biased normed| x0.5|norm|2 of 4 experts of 24 and 40"}},
+    {"nemotron-h-tiny",
+     {"norm|mamba 4 of 16, 2 of 20 biased normed||", "norm|plain 48",
+      "norm|no positions scale 0.25|||", "norm|mamba 4 of 16, 2 of 20 biased normed||",
+      "norm|plain 48"}},
+    {"nemotron-h-moe-tiny",
+     {"norm|mamba 8 of 8, 2 of 20 biased normed||",
+      "norm|3 of 8 experts of 24 and 40 by sigmoids x2.5, biased, no gates",
+      "norm|no positions scale 0.25|||",
+      "norm|3 of 8 experts of 24 and 40 by sigmoids x2.5, biased, no gates",
+      "norm|mamba 8 of 8, 2 of 20 biased normed||"}},
     {"granite-hybrid-tiny",
      {"norm|rope 10000 scale 0.2| x0.5|norm|", "norm|rope 10000 scale 0.2| x0.5|norm|"}},
     {"granite-moe-tiny",

@@ -163,6 +163,52 @@ test::RandomModelOptions mamba_parts(DataType type) {
   });
 }
 
+// Layers of one sublayer each: Mamba-2, experts without gates, attention, and last a feed-forward
+// without a gate, which the rows without outputs never see: Nemotron-H.
+test::RandomModelOptions single_parts(DataType type) {
+  test::RandomModelOptions options =
+      four_layers(type, [](ModelConfig&, LayerConfig& layer, std::size_t i) {
+        if (i == 0 || i == 4) {
+          load::MambaConfig mamba;
+          mamba.heads = 4;
+          mamba.head_dim = 24;
+          mamba.groups = 2;
+          mamba.state_dim = 16;
+          mamba.norm = {.kind = load::NormKind::kRms};
+          layer.mixer = mamba;
+        } else if (i == 1) {
+          load::ExpertsConfig experts;
+          experts.count = 6;
+          experts.used = 2;
+          experts.size = 64;
+          experts.gate = load::ExpertGate::kSigmoid;
+          experts.normalized = experts.picks_biased = true;
+          experts.scale = 2.5F;
+          experts.shared_size = 32;
+          experts.gated = false;
+          experts.activation = load::Activation::kRelu2;
+          layer.mlp = experts;
+        }
+        const bool mixes = i == 0 || i == 2 || i == 4;
+        if (mixes) {
+          layer.mlp = std::monostate();
+          layer.mlp_norms = {};
+        } else {
+          layer.mixer = std::monostate();
+          layer.mlp_norms = layer.mixer_norms;
+          layer.mixer_norms = {};
+        }
+        if (i < 5 || mixes) return;
+        load::MlpConfig mlp;
+        mlp.size = 96;
+        mlp.gated = false;
+        mlp.activation = load::Activation::kRelu2;
+        layer.mlp = mlp;
+      });
+  options.layers = 7;
+  return options;
+}
+
 // Convolutions between gates in three of four layers, experts by sigmoids in two: LFM2.
 test::RandomModelOptions convolution_parts() {
   return four_layers(DataType::kF16, [](ModelConfig& config, LayerConfig& layer, std::size_t i) {
@@ -310,6 +356,8 @@ std::vector<ModelCase> model_cases() {
                                   {"HybridExperts", hybrid_parts(DataType::kBF16, true, true)},
                                   {"MambaPartsBF16", mamba_parts(DataType::kBF16)},
                                   {"MambaPartsQ8_0", mamba_parts(DataType::kQ8_0)},
+                                  {"SinglePartsBF16", single_parts(DataType::kBF16)},
+                                  {"SinglePartsQ8_0", single_parts(DataType::kQ8_0)},
                                   {"ConvolutionParts", convolution_parts()},
                                   {"LatentPartsF32", latent_parts(DataType::kF32, false)},
                                   {"LatentPartsBF16", latent_parts(DataType::kBF16, false)},

@@ -234,6 +234,32 @@ def granitemoehybrid(r):
     return c | odds(r, 0.3, time_step_limit=[0.0, float("inf")])
 
 
+def nemotron_h(r):
+    c = plain(r) | {"layer_norm_epsilon": r.choice([1e-5, 1e-6, 1e-3]), "tie_word_embeddings": False}
+    for unknown in ("hidden_act", "rms_norm_eps", "rope_theta", "rope_scaling"):
+        c.pop(unknown, None)
+    inner = r.choice([32, 48, 64, 96])
+    ours = mamba(r, inner, "mamba_num_heads", "mamba_head_dim")
+    names = {"mamba_d_state": "ssm_state_size", "mamba_d_conv": "conv_kernel", "mamba_n_groups": "n_groups"}
+    names |= {"mamba_conv_bias": "use_conv_bias", "mamba_chunk_size": "chunk_size"}
+    c |= {names.get(key, key): value for key, value in ours.items()}
+    kinds = r.choice([["M", "*", "-"], ["M", "E"], ["M", "*", "-", "E"], ["-", "*"]])
+    letters = [r.choice(kinds) for _ in range(c["num_hidden_layers"] + 2)]
+    letters[r.randrange(len(letters))] = "*"
+    c |= {"num_hidden_layers": len(letters), "hybrid_override_pattern": "".join(letters)}
+    if "E" in letters:
+        groups = r.choice([1, 1, 2, 4])
+        c |= {"n_routed_experts": 4 * groups * r.choice([1, 2]), "num_experts_per_tok": r.choice([1, 2, 3])}
+        c |= {"n_group": groups, "topk_group": r.randint(1, groups), "n_shared_experts": 1}
+        c |= some(r, moe_intermediate_size=[8, 24], moe_shared_expert_intermediate_size=[16, 40])
+        c |= some(r, norm_topk_prob=[True, False], routed_scaling_factor=[1.0, 2.5])
+    if r.random() < 0.4:
+        words = {"M": "linear_attention", "*": "full_attention", "-": "mlp", "E": "moe"}
+        c["layers_block_type"] = [words[letter] for letter in letters]
+        del c["hybrid_override_pattern"]
+    return c | {"mlp_hidden_act": "relu2"} | odds(r, 0.3, time_step_limit=[0.0, float("inf")])
+
+
 def cohere(r):
     c = plain(r, "linear", own_heads=False) | {"tie_word_embeddings": True, "use_qk_norm": False}
     return c | {"layer_norm_eps": c.pop("rms_norm_eps")} | some(r, logit_scale=[0.0625, 0.25, 0.8333])
@@ -388,7 +414,7 @@ def modern(c, by_layer=False):
 DECODERS = {f.__name__: f for f in (
     llama, mistral, ministral, ministral3, mixtral, qwen2, qwen3, qwen3_moe, qwen3_next, qwen3_5_text,
     qwen3_5_moe_text, gemma2, gemma3_text, smollm3, olmo2, olmo3, phi3, granite, granitemoe, granitemoeshared,
-    granitemoehybrid, cohere, cohere2, lfm2, lfm2_moe, glm4, glm4_moe, minimax_m2, seed_oss, exaone4, gpt_oss, deepseek_v2, deepseek_v3,
+    granitemoehybrid, nemotron_h, cohere, cohere2, lfm2, lfm2_moe, glm4, glm4_moe, minimax_m2, seed_oss, exaone4, gpt_oss, deepseek_v2, deepseek_v3,
     deepseek_v32, glm4_moe_lite, mistral4)}  # fmt: skip
 # Of a model without a head: how transformers calls it, its class, and what its rows are pooled to.
 ENCODERS = {

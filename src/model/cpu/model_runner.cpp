@@ -147,12 +147,17 @@ void ModelRunner::add_layers() {
   }
   std::vector<std::uint32_t> layers_of_kind(experts_.size(), 0);
 
+  // Behind the last mixer no row is needed that has no output.
+  std::size_t last_mixer = 0;
+  for (std::size_t i = 0; i < layers; ++i) {
+    if (config_.layers[i].mixes()) last_mixer = i;
+  }
   Residual before;
   std::uint32_t cache_layer = first_cache_layer_, state_layer = 0;
   for (std::size_t i = 0; i < layers; ++i) {
     const load::LayerConfig& layer = config_.layers[i];
     const std::string name = prefix(i);
-    const bool last = i + 1 == layers;
+    const bool last = i >= last_mixer;
     const RowSet set = last ? RowSet::kWanted : RowSet::kAll;
     // The first layer follows no sublayer, and the last one computes fewer rows.
     std::size_t like = i;
@@ -186,11 +191,11 @@ void ModelRunner::add_layers() {
     } else if (const load::MambaConfig* mamba = layer.mamba()) {
       mixers_.emplace_back(std::in_place_type<Mamba>, *mamba, *weights_, name, state_layer++, set,
                            work_);
-    } else {
-      mixers_.emplace_back(std::in_place_type<ShortConv>, *layer.short_conv(), *weights_, name,
+    } else if (const load::ShortConvConfig* convolution = layer.short_conv()) {
+      mixers_.emplace_back(std::in_place_type<ShortConv>, *convolution, *weights_, name,
                            state_layer++, set, work_);
     }
-    std::visit(
+    const auto add_mixer =
         [&](auto& mixer) {
           joins_
               .emplace_back(std::move(before),
@@ -201,22 +206,23 @@ void ModelRunner::add_layers() {
           mixer.add_steps(program_);
           before = Residual(layer.mixer_norms, *weights_, name, "post_attention_norm",
                             "attn_output_norm", mixer.output_bias(), kernels);
-        },
-        mixers_.back());
+        };
+    if (layer.mixes()) std::visit(add_mixer, mixers_.back());
 
     if (const load::MlpConfig* dense = layer.dense()) {
       mlps_.emplace_back(std::in_place_type<model::Mlp>, *dense, *weights_, name, set, work_);
-    } else {
+    } else if (layer.experts() != nullptr) {
       std::size_t kind = 0;
       while (experts_[kind].first != *layer.experts()) ++kind;
       mlps_.emplace_back(std::in_place_type<ExpertLayer>, *layer.experts(), *weights_, name,
                          experts_[kind].second, layers_of_kind[kind]++, set, work_);
     }
-    std::visit(
+    const auto add_mlp =
         [&](auto& mlp) {
           Norm norm = layer.parallel
                           ? Norm(layer.mixer_norms.before, *weights_, name + "attn_norm", kernels)
-                          : Norm(layer.mlp_norms.before, *weights_, name + "ffn_norm", kernels);
+                          : Norm(layer.mlp_norms.before, *weights_,
+                                 name + (layer.mixes() ? "ffn_norm" : "attn_norm"), kernels);
           joins_
               .emplace_back(std::move(before), std::move(norm), set, mlp.input(), work_,
                             layer.parallel, stream_mix(name + "hc_ffn", true))
@@ -224,8 +230,8 @@ void ModelRunner::add_layers() {
           mlp.add_steps(program_);
           before = Residual(layer.mlp_norms, *weights_, name, "post_ffw_norm", "layer_output_norm",
                             mlp.output_bias(), kernels);
-        },
-        mlps_.back());
+        };
+    if (!std::holds_alternative<std::monostate>(layer.mlp)) std::visit(add_mlp, mlps_.back());
   }
   program_.end_layers();
   const std::string last_norm =

@@ -182,12 +182,13 @@ LayerKind describe(const load::LayerConfig& layer, const load::ModelConfig& conf
     kind.json = compressed_json(*compressed, config);
   } else if (const load::DeltaConfig* delta = layer.delta()) {
     kind.text = delta_text(*delta);
-  } else if (const load::MambaConfig* mamba = layer.mamba()) {
-    kind.text = mamba_text(*mamba);
+  } else if (layer.mamba() != nullptr) {
+    kind.text = mamba_text(*layer.mamba());
   } else if (const load::ShortConvConfig* convolution = layer.short_conv()) {
     kind.text = fmt::format("gated convolution: {} channels, {} positions", convolution->channels,
                             convolution->convolution);
   }
+  if (layer.beside) kind.text += "; beside it " + mamba_text(*layer.beside);
   const bool alone = layer.dense() == nullptr && layer.experts() == nullptr;
   if (!kind.text.empty() && !alone) kind.text += layer.parallel ? "; beside it " : "; ";
   if (const load::MlpConfig* mlp = layer.dense()) {

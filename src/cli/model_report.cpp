@@ -53,9 +53,9 @@ std::uint64_t scratch_bytes(const load::ModelConfig& config, const EngineOptions
       query = std::max(query, std::uint64_t{mixer->heads} * mixer->head_dim);
       const std::uint64_t entries = std::uint64_t{3} * mixer->halves() * mixer->entry_dim();
       kv = std::max<std::uint64_t>(kv, mixer->query_rank + mixer->head_dim + entries);
-    } else if (const load::MambaConfig* mamba = layer.mamba()) {
-      query = std::max<std::uint64_t>(query, mamba->input_size());
     }
+    if (const load::MambaConfig* mamba = layer.mamba())
+      query = std::max<std::uint64_t>(query, mamba->input_size());
     if (const load::MlpConfig* dense = layer.dense()) {
       mlp = std::max(mlp, std::uint64_t{2} * dense->size);
       widest = std::max(widest, std::uint64_t{dense->size});

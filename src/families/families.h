@@ -44,6 +44,7 @@ extern const Reader kCohere2;
 extern const Reader kDeepseek;
 extern const Reader kDeepseekV4;
 extern const Reader kExaone4;
+extern const Reader kFalconH1;
 extern const Reader kGemma2;
 extern const Reader kGemma3;
 extern const Reader kGemmaEmbedding;

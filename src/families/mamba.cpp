@@ -3,6 +3,7 @@
 #include <fmt/core.h>
 
 #include <nlohmann/json.hpp>
+#include <string>
 
 #include "families/common.h"
 #include "load/json_fields.h"
@@ -26,31 +27,33 @@ std::uint32_t size_of(Fields& fields, Key key, std::uint32_t high, std::uint32_t
 
 // Of one head.
 std::uint32_t read_head_dim(Fields& fields, std::uint32_t heads, std::uint32_t hidden,
-                            std::uint32_t usual) {
+                            const MambaSizes& usual) {
   if (heads == 0) return 0;
-  const auto shared = [&](Key key, std::uint64_t size, std::string_view valid) {
-    if (size % heads != 0)
-      fields.reject(key, fmt::format("{}", size), valid, ErrorKind::kInvalid);
-    return static_cast<std::uint32_t>(size / heads);
-  };
-  if (fields.gguf()) {
-    return shared(kInnerSize, fields.required_count(kInnerSize, 1, load::kLargestIntermediateSize),
-                  fmt::format("a multiple of the {} heads", heads));
-  }
-  if (usual != 0) return size_of(fields, kHeadSize, load::kLargestHeadDim, usual);
+  if (!fields.gguf() && usual.head_dim != 0)
+    return size_of(fields, kHeadSize, load::kLargestHeadDim, usual.head_dim);
   constexpr Key kExpand = {"", "mamba_expand"};
-  const std::uint64_t expand = fields.count(kExpand, 1, 64).value_or(2);
-  const std::uint64_t inner = expand * hidden;
+  std::uint64_t inner = usual.inner;
+  std::string what = fmt::format("the {} of all heads", inner);
+  if (fields.gguf()) {
+    inner = fields.required_count(kInnerSize, 1, load::kLargestIntermediateSize);
+    what = fmt::format("{} {}", kInnerSize.gguf, inner);
+  } else if (inner == 0) {
+    const std::uint32_t expand = fields.count(kExpand, 1, 64).value_or(2);
+    inner = std::uint64_t{expand} * hidden;
+    what = fmt::format("{} times hidden_size {}", expand, hidden);
+  }
+  fields.ask(kExpand);
+  if (inner % heads != 0) {
+    fields.reject(kHeadCount, fmt::format("{}", heads), "a divisor of " + what,
+                  ErrorKind::kInvalid);
+  }
+  const auto shared = static_cast<std::uint32_t>(inner / heads);
   const json* given = fields.member("mamba_d_head");
-  const std::uint32_t head_dim =
-      given == nullptr || *given == "auto"
-          ? shared(kExpand, inner,
-                   fmt::format("a multiple of the {} heads, as {} times hidden_size {}", heads,
-                               expand, hidden))
-          : fields.required_count(kHeadSize, 1, load::kLargestHeadDim);
-  if (head_dim != 0 && std::uint64_t{head_dim} * heads != inner) {
+  if (given == nullptr || *given == "auto") return shared;
+  const std::uint32_t head_dim = fields.required_count(kHeadSize, 1, load::kLargestHeadDim);
+  if (head_dim != shared) {
     fields.reject(kHeadSize, fmt::format("{}", head_dim),
-                  fmt::format("{} heads of it are {} times hidden_size {}", heads, expand, hidden),
+                  fmt::format("{}, since {} heads are {}", shared, heads, what),
                   ErrorKind::kInvalid);
   }
   return head_dim;
@@ -79,7 +82,7 @@ load::MambaConfig read_mamba(Fields& fields, const load::NormConfig& norm, std::
   load::MambaConfig out;
   out.norm = norm;
   out.heads = size_of(fields, kHeadCount, load::kMostHeads, usual.heads);
-  out.head_dim = read_head_dim(fields, out.heads, hidden, usual.head_dim);
+  out.head_dim = read_head_dim(fields, out.heads, hidden, usual);
   constexpr Key kGroups = {"ssm.group_count", "mamba_n_groups"};
   out.groups = size_of(fields, kGroups, load::kMostHeads, usual.groups);
   if (out.groups != 0 && out.heads % out.groups != 0) {

@@ -9,10 +9,10 @@
 
 namespace dovetail::families {
 
-// What a config.json means that leaves a size out. 0: it must be given; of a head: `expand` times
-// the hidden size, shared by the heads.
+// What a config.json means that leaves a size out. 0: it must be given; of a head: the heads share
+// `inner`, or, where that is 0, so many times the hidden size as another field says.
 struct MambaSizes {
-  std::uint32_t heads = 0, head_dim = 0, groups = 1, state_dim = 0;
+  std::uint32_t heads = 0, head_dim = 0, groups = 1, state_dim = 0, inner = 0;
 };
 
 // Mamba-2 as Granite 4.0 H, Nemotron-H and Falcon-H1 have it, by the names of Granite's fields;

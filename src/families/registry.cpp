@@ -25,6 +25,7 @@ constexpr Family kFamilies[] = {
     {"deepseek32", "deepseek32", "deepseek_v32", "DeepseekV32ForCausalLM", kDeepseek},
     {"deepseek4", "deepseek4", "deepseek_v4", "DeepseekV4ForCausalLM", kDeepseekV4},
     {"exaone4", "exaone4", "exaone4", "Exaone4ForCausalLM", kExaone4},
+    {"falcon_h1", "falcon-h1", "falcon_h1", "FalconH1ForCausalLM", kFalconH1},
     {"gemma2", "gemma2", "gemma2", "Gemma2ForCausalLM", kGemma2},
     {"gemma3", "gemma3", "gemma3_text", "Gemma3ForCausalLM", kGemma3},
     {"gemma_embedding", "gemma-embedding", "gemma3_text", "Gemma3TextModel", kGemmaEmbedding},

@@ -205,7 +205,9 @@ Status check(const ShortConvConfig& convolution, std::string_view source) {
 Status check_mixer(const LayerConfig& layer, const ModelConfig& config, std::string_view source) {
   if (!layer.mixes()) return {};
   if (const DeltaConfig* delta = layer.delta()) return check(*delta, source);
-  if (const MambaConfig* mamba = layer.mamba()) return check(*mamba, source);
+  if (const MambaConfig* mamba = layer.mamba()) {
+    if (auto status = check(*mamba, source); !status || !layer.beside) return status;
+  }
   if (const ShortConvConfig* convolution = layer.short_conv()) return check(*convolution, source);
   if (const LatentConfig* latent = layer.latent()) return check(*latent, config, source);
   if (const CompressedConfig* compressed = layer.compressed())

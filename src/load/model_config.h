@@ -215,6 +215,10 @@ struct MambaConfig {
   std::uint32_t convolution = 4;  // positions
   bool convolution_bias = true;
   NormConfig norm;
+  bool norm_first = false;  // the norm is in front of the gates
+  // What ssm_in gives is multiplied by.
+  float gate_scale = 1.0F, input_scale = 1.0F, write_scale = 1.0F, read_scale = 1.0F,
+        step_scale = 1.0F;
   bool log_rates = false;  // ssm_a_log, the logarithms of what ssm_a has with the other sign
 
   std::size_t inner_size() const { return std::size_t{heads} * head_dim; }
@@ -249,6 +253,7 @@ struct MlpConfig {
   std::uint32_t size = 0;
   Activation activation = Activation::kSilu;
   bool gated = true;
+  float gate_scale = 1.0F;  // of what goes into the activation, where there are gates
   bool bias = false;
 
   bool operator==(const MlpConfig&) const = default;
@@ -297,6 +302,10 @@ struct LayerConfig {
   std::variant<AttentionConfig, LatentConfig, CompressedConfig, DeltaConfig, MambaConfig,
                ShortConvConfig, std::monostate>
       mixer;
+  // A second mixer, beside attention: it takes what that takes, and x gets this times what it gives
+  // as well.
+  std::optional<MambaConfig> beside;
+  float beside_scale = 1.0F;
   SublayerConfig mlp_norms;
   std::variant<MlpConfig, ExpertsConfig, std::monostate> mlp;
 
@@ -305,7 +314,8 @@ struct LayerConfig {
   const LatentConfig* latent() const { return std::get_if<LatentConfig>(&mixer); }
   const CompressedConfig* compressed() const { return std::get_if<CompressedConfig>(&mixer); }
   const DeltaConfig* delta() const { return std::get_if<DeltaConfig>(&mixer); }
-  const MambaConfig* mamba() const { return std::get_if<MambaConfig>(&mixer); }
+  // The layer's, be it alone or beside attention.
+  const MambaConfig* mamba() const { return beside ? &*beside : std::get_if<MambaConfig>(&mixer); }
   const ShortConvConfig* short_conv() const { return std::get_if<ShortConvConfig>(&mixer); }
   const MlpConfig* dense() const { return std::get_if<MlpConfig>(&mlp); }
   const ExpertsConfig* experts() const { return std::get_if<ExpertsConfig>(&mlp); }

@@ -90,6 +90,7 @@ class Binder {
     norm(layer.mixer_norms.behind, prefix + "post_attention_norm", hidden);
     norm(layer.mixer_norms.after, prefix + "attn_output_norm", hidden);
     std::visit([&](const auto& mixer) { bind(mixer, prefix); }, layer.mixer);
+    if (layer.beside) bind(*layer.beside, prefix);
     norm(layer.mlp_norms.before, prefix + (layer.mixes() ? "ffn_norm" : "attn_norm"), hidden);
     norm(layer.mlp_norms.behind, prefix + "post_ffw_norm", hidden);
     norm(layer.mlp_norms.after, prefix + "layer_output_norm", hidden);

@@ -212,13 +212,12 @@ inline void set_granite(GgufBuilder& b, const std::string& p) {
   b.set_f32(p + "residual_scale", 0.5F);
 }
 
-// Of heads that are 64 wide all together.
 inline void set_mamba(GgufBuilder& b, const std::string& p, std::uint32_t heads,
-                      std::uint32_t groups, std::uint32_t state) {
+                      std::uint32_t groups, std::uint32_t state, std::uint32_t inner = 64) {
   b.set_u32(p + "ssm.conv_kernel", 4);
   b.set_u32(p + "ssm.state_size", state);
   b.set_u32(p + "ssm.group_count", groups);
-  b.set_u32(p + "ssm.inner_size", 64);
+  b.set_u32(p + "ssm.inner_size", inner);
   b.set_u32(p + "ssm.time_step_rank", heads);
 }
 
@@ -248,6 +247,12 @@ inline const Converted kConverted[] = {
        b.set_u32(p + "attention.sliding_window", 16);
        b.set_u32(p + "attention.sliding_window_pattern", 2);
      }},
+    {"falcon-h1-tiny", "falcon-h1",
+     [](GgufBuilder& b, const std::string& p) { set_mamba(b, p, 3, 1, 20, 48); },
+     {{"ffn_norm.weight", "ffn_norm"}}},
+    {"falcon-h1-normed-tiny", "falcon-h1",
+     [](GgufBuilder& b, const std::string& p) { set_mamba(b, p, 4, 2, 16); },
+     {{"ffn_norm.weight", "ffn_norm"}}},
     {"gemma2-tiny", "gemma2",
      [](GgufBuilder& b, const std::string& p) {
        b.set_u32(p + "attention.sliding_window", 16);

@@ -22,6 +22,18 @@ using nlohmann::json;
 const std::filesystem::path kModels =
     std::filesystem::path(test::source_dir()) / "tests" / "golden" / "models";
 
+// Converters multiply Falcon-H1's weights by them.
+void drop_factors(ModelConfig& config, LayerConfig& layer) {
+  config.embedding_scale = config.logit_scale = 1.0F;
+  MambaConfig& mamba = *layer.beside;
+  mamba.log_rates = false;
+  for (float* of : {&mamba.gate_scale, &mamba.input_scale, &mamba.write_scale, &mamba.read_scale,
+                    &mamba.step_scale, &layer.beside_scale, &layer.mixer_norms.scale,
+                    &layer.mlp_norms.scale, &std::get<MlpConfig>(layer.mlp).gate_scale,
+                    &std::get<AttentionConfig>(layer.mixer).scale})
+    *of = 1.0F;
+}
+
 // Without what only the formats tell apart: a norm's weights less by one, which elements pair, and
 // whether YaRN's borders are whole.
 ModelConfig in_common(ModelConfig config) {
@@ -49,6 +61,7 @@ ModelConfig in_common(ModelConfig config) {
     }
     if (auto* attention = std::get_if<AttentionConfig>(&layer.mixer)) plain(attention->norm);
     if (auto* mamba = std::get_if<MambaConfig>(&layer.mixer)) mamba->log_rates = false;
+    if (layer.beside) drop_factors(config, layer);
   }
   return config;
 }
@@ -258,13 +271,13 @@ const BadFamily kBadFamilies[] = {
     {"GraniteHybridAllMamba", "granite-h-tiny", [](json& c) { c["layer_types"][2] = "mamba"; },
      "layers with attention: none; valid: one at least"},
     {"GraniteMambaHeads", "granite-h-tiny", [](json& c) { c["mamba_d_head"] = 8; },
-     "mamba_d_head: 8; valid: 4 heads of it are 2 times hidden_size 32"},
+     "mamba_d_head: 8; valid: 16, since 4 heads are 2 times hidden_size 32"},
     {"GraniteMambaShare", "granite-h-tiny",
      [](json& c) {
        c["mamba_d_head"] = "auto";
        c["mamba_n_heads"] = 3;
      },
-     "mamba_expand: 64; valid: a multiple of the 3 heads, as 2 times hidden_size 32"},
+     "mamba_n_heads: 3; valid: a divisor of 2 times hidden_size 32"},
     {"GraniteMambaGroups", "granite-h-tiny", [](json& c) { c["mamba_n_groups"] = 3; },
      "mamba_n_groups: 3; valid: a divisor of the 4 heads"},
     {"GraniteMambaState", "granite-h-tiny", [](json& c) { c["mamba_d_state"] = 1025; },
@@ -302,6 +315,17 @@ const BadFamily kBadFamilies[] = {
      "time_step_limit: [0.0,1.0]; valid: [0.0, Infinity]"},
     {"NemotronLatents", "nemotron-h-moe-tiny", [](json& c) { c["moe_latent_size"] = 16; },
      "moe_latent_size: 16; valid: null: experts of whole rows"},
+    {"FalconHeads", "falcon-h1-tiny", [](json& c) { c["mamba_n_heads"] = 4; },
+     "mamba_d_head: 16; valid: 12, since 4 heads are the 48 of all heads"},
+    {"FalconFactors", "falcon-h1-tiny",
+     [](json& c) {
+       c["ssm_multipliers"] = {1.0, 2.0, 3.0};
+     },
+     "ssm_multipliers: [1.0,2.0,3.0]; valid: a list of 5 numbers above 0"},
+    {"FalconFactor", "falcon-h1-tiny", [](json& c) { c["key_multiplier"] = -1; },
+     "key_multiplier: -1; valid: a number from"},
+    {"FalconBias", "falcon-h1-tiny", [](json& c) { c["projectors_bias"] = true; },
+     "projectors_bias: true; valid: false"},
     {"GraniteHybridPositions", "granite-hybrid-tiny",
      [](json& c) { c["position_embedding_type"] = "learned"; },
      "position_embedding_type: 'learned'; valid: 'rope', 'nope'"},

@@ -209,6 +209,29 @@ test::RandomModelOptions single_parts(DataType type) {
   return options;
 }
 
+// Mamba-2 beside attention in every layer, all of it scaled: Falcon-H1.
+test::RandomModelOptions beside_parts(DataType type) {
+  return four_layers(type, [](ModelConfig&, LayerConfig& layer, std::size_t i) {
+    load::MambaConfig mamba;
+    mamba.heads = 4;
+    mamba.head_dim = 24;
+    mamba.groups = 2;
+    mamba.state_dim = 16;
+    mamba.gate_scale = 0.7F;
+    mamba.input_scale = 1.2F;
+    mamba.write_scale = 0.9F;
+    mamba.read_scale = 1.1F;
+    mamba.step_scale = 0.8F;
+    if (i % 2 == 1) mamba.norm = {.kind = load::NormKind::kRms};
+    mamba.norm_first = i == 3;
+    layer.mixer_norms.scale = 0.9F;
+    layer.beside = mamba;
+    layer.beside_scale = 0.6F;
+    layer.mlp_norms.scale = 0.5F;
+    std::get<load::MlpConfig>(layer.mlp).gate_scale = 0.8F;
+  });
+}
+
 // Convolutions between gates in three of four layers, experts by sigmoids in two: LFM2.
 test::RandomModelOptions convolution_parts() {
   return four_layers(DataType::kF16, [](ModelConfig& config, LayerConfig& layer, std::size_t i) {
@@ -358,6 +381,8 @@ std::vector<ModelCase> model_cases() {
                                   {"MambaPartsQ8_0", mamba_parts(DataType::kQ8_0)},
                                   {"SinglePartsBF16", single_parts(DataType::kBF16)},
                                   {"SinglePartsQ8_0", single_parts(DataType::kQ8_0)},
+                                  {"BesidePartsBF16", beside_parts(DataType::kBF16)},
+                                  {"BesidePartsQ8_0", beside_parts(DataType::kQ8_0)},
                                   {"ConvolutionParts", convolution_parts()},
                                   {"LatentPartsF32", latent_parts(DataType::kF32, false)},
                                   {"LatentPartsBF16", latent_parts(DataType::kBF16, false)},

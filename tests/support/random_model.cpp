@@ -180,6 +180,7 @@ class ModelBuilder {
     norm(layer.mixer_norms.behind, name + "post_attention_norm", hidden);
     norm(layer.mixer_norms.after, name + "attn_output_norm", hidden);
     std::visit([&](const auto& config) { mixer(config, name); }, layer.mixer);
+    if (layer.beside) mixer(*layer.beside, name);
     norm(layer.mlp_norms.before, name + (layer.mixes() ? "ffn_norm" : "attn_norm"), hidden);
     norm(layer.mlp_norms.behind, name + "post_ffw_norm", hidden);
     norm(layer.mlp_norms.after, name + "layer_output_norm", hidden);

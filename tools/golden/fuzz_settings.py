@@ -234,6 +234,20 @@ def granitemoehybrid(r):
     return c | odds(r, 0.3, time_step_limit=[0.0, float("inf")])
 
 
+def falcon_h1(r):
+    c = plain(r, *SCALED) | {"mamba_d_ssm": r.choice([None, 32, 48, 96]), "mamba_expand": r.choice([1, 2])}
+    c |= mamba(r, c["mamba_d_ssm"] or c["mamba_expand"] * c["hidden_size"])
+    c |= {"mamba_rms_norm": r.random() < 0.5, "mamba_norm_before_gate": r.random() < 0.5}
+    for name in ("attention_in", "attention_out", "key", "ssm_in", "ssm_out", "lm_head", "embedding"):
+        c[f"{name}_multiplier"] = round(r.uniform(0.5, 1.5), 3)
+    c["ssm_multipliers"] = [round(r.uniform(0.5, 1.5), 3) for _ in range(5)]
+    c["mlp_multipliers"] = [round(r.uniform(0.5, 1.5), 3) for _ in range(2)]
+    for key, value in list(c.items()):
+        if key.endswith(("_multiplier", "_multipliers")) and r.random() < 0.15:
+            del c[key]
+    return c | odds(r, 0.2, mamba_d_head="auto")
+
+
 def nemotron_h(r):
     c = plain(r) | {"layer_norm_epsilon": r.choice([1e-5, 1e-6, 1e-3]), "tie_word_embeddings": False}
     for unknown in ("hidden_act", "rms_norm_eps", "rope_theta", "rope_scaling"):
@@ -414,7 +428,7 @@ def modern(c, by_layer=False):
 DECODERS = {f.__name__: f for f in (
     llama, mistral, ministral, ministral3, mixtral, qwen2, qwen3, qwen3_moe, qwen3_next, qwen3_5_text,
     qwen3_5_moe_text, gemma2, gemma3_text, smollm3, olmo2, olmo3, phi3, granite, granitemoe, granitemoeshared,
-    granitemoehybrid, nemotron_h, cohere, cohere2, lfm2, lfm2_moe, glm4, glm4_moe, minimax_m2, seed_oss, exaone4, gpt_oss, deepseek_v2, deepseek_v3,
+    granitemoehybrid, nemotron_h, falcon_h1, cohere, cohere2, lfm2, lfm2_moe, glm4, glm4_moe, minimax_m2, seed_oss, exaone4, gpt_oss, deepseek_v2, deepseek_v3,
     deepseek_v32, glm4_moe_lite, mistral4)}  # fmt: skip
 # Of a model without a head: how transformers calls it, its class, and what its rows are pooled to.
 ENCODERS = {

@@ -956,6 +956,51 @@ CASES |= {
         "torch_dtype": "float16",
     },
 }
+FALCON_H1 = SMALL | {
+    "architectures": ["FalconH1ForCausalLM"],
+    "model_type": "falcon_h1",
+    "attention_bias": False,
+    "attention_in_multiplier": 0.9,
+    "attention_out_multiplier": 0.8,
+    "embedding_multiplier": 2.0,
+    "head_dim": 16,
+    "key_multiplier": 0.55555555,
+    "lm_head_multiplier": 0.5,
+    "mamba_chunk_size": 256,
+    "mamba_conv_bias": True,
+    "mamba_d_conv": 4,
+    "mamba_d_head": 16,
+    "mamba_d_ssm": 48,
+    "mamba_d_state": 20,
+    "mamba_expand": 2,
+    "mamba_n_groups": 1,
+    "mamba_n_heads": 3,
+    "mamba_norm_before_gate": False,
+    "mamba_proj_bias": False,
+    "mamba_rms_norm": False,
+    "mlp_bias": False,
+    "mlp_multipliers": [0.6, 0.8],
+    "num_hidden_layers": 2,
+    "projectors_bias": False,
+    "rope_scaling": None,
+    "rope_theta": 10000,
+    "ssm_in_multiplier": 0.6,
+    "ssm_multipliers": [0.7, 0.8, 0.9, 1.1, 1.2],
+    "ssm_out_multiplier": 0.5,
+    "torch_dtype": "float32",
+}
+CASES |= {
+    "falcon-h1-tiny": FALCON_H1,
+    "falcon-h1-normed-tiny": FALCON_H1
+    | {
+        "mamba_d_ssm": 64,
+        "mamba_d_state": 16,
+        "mamba_n_groups": 2,
+        "mamba_n_heads": 4,
+        "mamba_rms_norm": True,
+        "torch_dtype": "float16",
+    },
+}
 for case in ("nemotron-h-tiny", "nemotron-h-moe-tiny"):
     for unknown in ("hidden_act", "rms_norm_eps"):
         del CASES[case][unknown]

@@ -34,6 +34,12 @@ Convolution::Convolution(const Matrix& taps, const kernels::Kernels& kernels,
   assert(width_ >= 2 && width_ <= load::kMostConvolution && !taps.packed);
 }
 
+void Convolution::scale(const Range& channels, float factor) {
+  for (std::size_t j = 0; j < width_; ++j) {
+    for (std::size_t c = channels.begin; c < channels.end; ++c) taps_[j * channels_ + c] *= factor;
+  }
+}
+
 void Convolution::apply(const Run& run, const Range& channels, const TileFloats& input,
                         const TileFloats& output, const LayerStates& states) const {
   const std::size_t history = width_ - 1;

@@ -30,6 +30,9 @@ class Convolution {
   Convolution(const Matrix& taps, const kernels::Kernels& kernels,
               std::span<const float> bias = {});
 
+  // Multiplies the taps of some channels, but not their biases.
+  void scale(const Range& channels, float factor);
+
   // Some channels of a run's rows, and their last inputs for the rows that follow and where they
   // are saved. A state begins with the convolution's. Different channels may be computed by
   // different threads.

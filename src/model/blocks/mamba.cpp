@@ -22,6 +22,18 @@ std::vector<float> mamba_rates(const load::MambaConfig& config, const ModelWeigh
   return rates;
 }
 
+// What is convolved is not multiplied by itself, so that states are of what ssm_in gives.
+void scale_taps(const load::MambaConfig& config, Convolution& convolution) {
+  const std::size_t inner = config.inner_size();
+  const std::size_t group = std::size_t{config.groups} * config.state_dim;
+  convolution.scale({0, static_cast<std::uint32_t>(inner)}, config.input_scale);
+  const auto next = [&](std::size_t begin) {
+    return Range{static_cast<std::uint32_t>(begin), static_cast<std::uint32_t>(begin + group)};
+  };
+  convolution.scale(next(inner), config.write_scale);
+  convolution.scale(next(inner + group), config.read_scale);
+}
+
 std::span<const float> convolution_bias(const load::MambaConfig& config,
                                         const ModelWeights& weights, const std::string& layer) {
   if (!config.convolution_bias) return {};
@@ -47,6 +59,7 @@ Mamba::Mamba(const load::MambaConfig& config, const ModelWeights& weights, const
       rates_(mamba_rates(config, weights, layer)),
       step_bias_(copy_of(weights.vector(layer + "ssm_dt.bias"))),
       skips_(copy_of(weights.vector(layer + "ssm_d"))) {
+  scale_taps(config, convolution_);
   if (config.norm) norm_ = copy_of(weights.vector(layer + "ssm_norm.weight"));
   workspace.query.need(width_);
   workspace.attended.need(channels_);
@@ -136,7 +149,8 @@ void Mamba::update(const RowTile& tile, const Run& run, std::uint32_t head) {
   float* decays = steps + rows;
   for (std::size_t i = 0; i < rows; ++i) {
     const float* row = work_.query.row(tile, run.begin + i, width_);
-    steps[i] = row[inner_ + channels_ + head] + step_bias_[head];
+    steps[i] = row[inner_ + channels_ + head] * config_.step_scale;
+    steps[i] += step_bias_[head];
   }
   kernels.apply(kernels::Function::kSoftplus, steps, rows, steps);
   for (std::size_t i = 0; i < rows; ++i) decays[i] = steps[i] * rates_[head];
@@ -171,10 +185,15 @@ void Mamba::gate(const RowTile& tile, const Range& rows) {
   for (std::uint32_t i = rows.begin; i < rows.end; ++i) {
     const std::uint32_t row = work_.row(set_, tile, i) - tile.rows.begin;
     float* values = work_.value.row(tile, row, inner_);
-    kernels.gate(kernels::Activation::kSilu, work_.query.row(tile, row, width_), values, inner_,
-                 values);
-    for (std::size_t at = 0; at < norm_.size(); at += group)
-      kernels.rms_norm(values + at, norm_.data() + at, group, config_.norm.epsilon, values + at);
+    float* gates = work_.query.row(tile, row, width_);
+    if (config_.gate_scale != 1.0F) kernels.scale(gates, config_.gate_scale, inner_);
+    const auto norm = [&] {
+      for (std::size_t at = 0; at < norm_.size(); at += group)
+        kernels.rms_norm(values + at, norm_.data() + at, group, config_.norm.epsilon, values + at);
+    };
+    if (config_.norm_first) norm();
+    kernels.gate(kernels::Activation::kSilu, gates, values, inner_, values);
+    if (!config_.norm_first) norm();
     output_.prepare(values, i, work_.count(set_, tile), work_.prepared(tile));
   }
 }

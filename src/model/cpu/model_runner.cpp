@@ -169,31 +169,33 @@ void ModelRunner::add_layers() {
     }
     program_.begin_layer(static_cast<std::int32_t>(i), static_cast<std::int32_t>(like));
 
+    // What stands beside it takes all rows once more.
+    const RowSet mixer_set = layer.beside ? RowSet::kAll : set;
     if (const load::AttentionConfig* attention = layer.attention()) {
       mixers_.emplace_back(std::in_place_type<Attention>, *attention, *weights_, name,
-                           cache_layer++, set, rope(*attention), splits(*attention), work_);
+                           cache_layer++, mixer_set, rope(*attention), splits(*attention), work_);
     } else if (const load::LatentConfig* latent = layer.latent()) {
       mixers_.emplace_back(std::in_place_type<LatentAttention>, *latent, *weights_, name,
-                           cache_layer, set, ropes_[static_cast<std::size_t>(latent->rope)],
+                           cache_layer, mixer_set, ropes_[static_cast<std::size_t>(latent->rope)],
                            latent_rows(*latent), picked(1, latent->index_top), work_);
       cache_layer += latent->index_heads > 0 ? 2 : 1;
     } else if (const load::CompressedConfig* compressed = layer.compressed()) {
       const bool entries = compressed->ratio > 0;
       mixers_.emplace_back(std::in_place_type<CompressedAttention>, *compressed, *weights_, name,
-                           cache_layer, state_layer, set,
+                           cache_layer, state_layer, mixer_set,
                            ropes_[static_cast<std::size_t>(compressed->rope)],
                            picked(compressed->ratio, compressed->index_top), work_);
       cache_layer += entries ? 2 : 1;
       state_layer += entries ? 1 : 0;
     } else if (const load::DeltaConfig* delta = layer.delta()) {
-      mixers_.emplace_back(std::in_place_type<Delta>, *delta, *weights_, name, state_layer++, set,
+      mixers_.emplace_back(std::in_place_type<Delta>, *delta, *weights_, name, state_layer++, mixer_set,
                            work_);
-    } else if (const load::MambaConfig* mamba = layer.mamba()) {
-      mixers_.emplace_back(std::in_place_type<Mamba>, *mamba, *weights_, name, state_layer++, set,
+    } else if (const auto* mamba = std::get_if<load::MambaConfig>(&layer.mixer)) {
+      mixers_.emplace_back(std::in_place_type<Mamba>, *mamba, *weights_, name, state_layer++, mixer_set,
                            work_);
     } else if (const load::ShortConvConfig* convolution = layer.short_conv()) {
       mixers_.emplace_back(std::in_place_type<ShortConv>, *convolution, *weights_, name,
-                           state_layer++, set, work_);
+                           state_layer++, mixer_set, work_);
     }
     const auto add_mixer =
         [&](auto& mixer) {
@@ -208,6 +210,21 @@ void ModelRunner::add_layers() {
                             "attn_output_norm", mixer.output_bias(), kernels);
         };
     if (layer.mixes()) std::visit(add_mixer, mixers_.back());
+    if (layer.beside) {
+      mixers_.emplace_back(std::in_place_type<Mamba>, *layer.beside, *weights_, name, state_layer++,
+                           set, work_);
+      auto& mamba = std::get<Mamba>(mixers_.back());
+      joins_
+          .emplace_back(std::move(before),
+                        Norm(layer.mixer_norms.before, *weights_, name + "attn_norm", kernels),
+                        RowSet::kAll, mamba.input(), work_, true)
+          .add_steps("norm-beside", program_);
+      mamba.add_steps(program_);
+      load::SublayerConfig end = layer.mixer_norms;
+      end.scale = layer.beside_scale;
+      before = Residual(end, *weights_, name, "post_attention_norm", "attn_output_norm",
+                        Mamba::output_bias(), kernels);
+    }
 
     if (const load::MlpConfig* dense = layer.dense()) {
       mlps_.emplace_back(std::in_place_type<model::Mlp>, *dense, *weights_, name, set, work_);

@@ -153,8 +153,7 @@ std::string delta_text(const load::DeltaConfig& delta) {
 
 std::string mamba_text(const load::MambaConfig& mamba) {
   return fmt::format("Mamba-2: {} heads of {}, states of {}, {} groups, convolution of {}",
-                     mamba.heads, mamba.head_dim, mamba.state_dim, mamba.groups,
-                     mamba.convolution);
+                     mamba.heads, mamba.head_dim, mamba.state_dim, mamba.groups, mamba.convolution);
 }
 
 std::string experts_text(const load::ExpertsConfig& experts) {

@@ -44,7 +44,8 @@ void refuse_true(Fields& fields, std::string_view name) {
 }
 
 // Sizes as Granite's but for mamba_d_ssm, which is what the heads are all together.
-load::MambaConfig read_falcon_mixer(Fields& fields, const NormConfig& norm, const ModelConfig& config) {
+load::MambaConfig read_falcon_mixer(Fields& fields, const NormConfig& norm,
+                                    const ModelConfig& config) {
   MambaSizes usual = {.heads = 128, .state_dim = 256};
   constexpr Key kInner = {"", "mamba_d_ssm"};
   const std::uint32_t inner = fields.is_null(kInner)

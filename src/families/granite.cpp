@@ -41,9 +41,8 @@ AttendingLayers read_hybrid_layers(Fields& fields, std::uint32_t layers) {
   const nlohmann::json* types = fields.member("layer_types");
   if (types == nullptr) types = fields.member("layers_block_type");
   AttendingLayers out{std::vector<bool>(layers, true)};
-  const std::string valid =
-      fmt::format("a list of 'attention' and 'mamba' for {} layers, one 'attention' at least",
-                  layers);
+  const std::string valid = fmt::format(
+      "a list of 'attention' and 'mamba' for {} layers, one 'attention' at least", layers);
   if (types == nullptr || !types->is_array() || types->size() != layers) {
     fields.reject(kTypes, types == nullptr ? "missing" : load::text_of(*types), valid);
     return out;

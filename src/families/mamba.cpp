@@ -92,12 +92,11 @@ load::MambaConfig read_mamba(Fields& fields, const load::NormConfig& norm, std::
   out.state_dim =
       size_of(fields, {"ssm.state_size", "mamba_d_state"}, load::kLargestState, usual.state_dim);
   constexpr Key kPositions = {"ssm.conv_kernel", "mamba_d_conv"};
-  out.convolution = fields.gguf()
-                        ? fields.required_count(kPositions, 2, load::kMostConvolution)
-                        : fields.count(kPositions, 2, load::kMostConvolution).value_or(4);
-  out.convolution_bias =
-      fields.gguf() ? fields.has_tensor(fmt::format("blk.{}.ssm_conv1d.bias", first))
-                    : fields.flag({"", "mamba_conv_bias"}).value_or(true);
+  out.convolution = fields.gguf() ? fields.required_count(kPositions, 2, load::kMostConvolution)
+                                  : fields.count(kPositions, 2, load::kMostConvolution).value_or(4);
+  out.convolution_bias = fields.gguf()
+                             ? fields.has_tensor(fmt::format("blk.{}.ssm_conv1d.bias", first))
+                             : fields.flag({"", "mamba_conv_bias"}).value_or(true);
   constexpr Key kBias = {"", "mamba_proj_bias"};
   if (fields.flag(kBias).value_or(false)) fields.reject(kBias, "true", "false");
   check_steps(fields);

@@ -26,9 +26,12 @@ struct LayerKindName {
   char letter;
 };
 constexpr LayerKindName kLayerKindNames[] = {
-    {"mamba", kMambaLayer},           {"linear_attention", kMambaLayer},
-    {"attention", kAttentionLayer},   {"full_attention", kAttentionLayer},
-    {"mlp", kMlpLayer},               {"moe", kExpertLayer},
+    {"mamba", kMambaLayer},
+    {"linear_attention", kMambaLayer},
+    {"attention", kAttentionLayer},
+    {"full_attention", kAttentionLayer},
+    {"mlp", kMlpLayer},
+    {"moe", kExpertLayer},
 };
 
 // Of a config.json, as letters.
@@ -39,9 +42,8 @@ std::string read_pattern(Fields& fields) {
     if (kinds == nullptr) continue;
     std::string out;
     for (const json& kind : kinds->is_array() ? *kinds : json::array({*kinds})) {
-      const auto* known =
-          std::find_if(std::begin(kLayerKindNames), std::end(kLayerKindNames),
-                       [&](const LayerKindName& one) { return kind == one.name; });
+      const auto* known = std::find_if(std::begin(kLayerKindNames), std::end(kLayerKindNames),
+                                       [&](const LayerKindName& one) { return kind == one.name; });
       if (known == std::end(kLayerKindNames)) {
         fields.reject({"", name}, load::text_of(kind),
                       "a list of 'mamba', 'attention', 'mlp', 'moe'");
@@ -147,8 +149,8 @@ void spell_mamba(Fields& fields) {
       {"mamba_proj_bias", "use_bias"},
   };
   for (const auto& [usual, here] : kNames) {
-    const bool older = usual == "mamba_n_groups" || usual == "mamba_d_conv" ||
-                       usual == "mamba_conv_bias";
+    const bool older =
+        usual == "mamba_n_groups" || usual == "mamba_d_conv" || usual == "mamba_conv_bias";
     if (!older || !fields.has({"", usual})) fields.spell(usual, here);
   }
 }

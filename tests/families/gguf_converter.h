@@ -72,10 +72,9 @@ class Converter {
     out_.set_u32(prefix + "block_count", static_cast<std::uint32_t>(layers.size()));
     out_.set_u32(prefix + "context_length", config.max_context);
     out_.set_u32(prefix + "embedding_length", config.hidden_size);
-    const LayerConfig& layer =
-        *std::find_if(config.layers.begin(), config.layers.end(), [](const LayerConfig& one) {
-          return !std::holds_alternative<std::monostate>(one.mlp);
-        });
+    const LayerConfig& layer = *std::find_if(
+        config.layers.begin(), config.layers.end(),
+        [](const LayerConfig& one) { return !std::holds_alternative<std::monostate>(one.mlp); });
     out_.set_u32(prefix + "feed_forward_length",
                  layer.dense() != nullptr ? layer.dense()->size : layer.experts()->size);
     out_.set_u32(prefix + "attention.head_count", attention.heads);
@@ -247,10 +246,12 @@ inline const Converted kConverted[] = {
        b.set_u32(p + "attention.sliding_window", 16);
        b.set_u32(p + "attention.sliding_window_pattern", 2);
      }},
-    {"falcon-h1-tiny", "falcon-h1",
+    {"falcon-h1-tiny",
+     "falcon-h1",
      [](GgufBuilder& b, const std::string& p) { set_mamba(b, p, 3, 1, 20, 48); },
      {{"ffn_norm.weight", "ffn_norm"}}},
-    {"falcon-h1-normed-tiny", "falcon-h1",
+    {"falcon-h1-normed-tiny",
+     "falcon-h1",
      [](GgufBuilder& b, const std::string& p) { set_mamba(b, p, 4, 2, 16); },
      {{"ffn_norm.weight", "ffn_norm"}}},
     {"gemma2-tiny", "gemma2",
@@ -374,8 +375,7 @@ inline const Converted kConverted[] = {
        b.set_bool(p + "rope.scaling.finetuned", false);
        b.set_numbers<std::int32_t>(p + "attention.head_count_kv", GgufType::kInt32,
                                    {0, 0, 2, 0, 0});
-       b.set_numbers<std::int32_t>(p + "feed_forward_length", GgufType::kInt32,
-                                   {0, 48, 0, 0, 48});
+       b.set_numbers<std::int32_t>(p + "feed_forward_length", GgufType::kInt32, {0, 48, 0, 0, 48});
      }},
     {"nemotron-h-moe-tiny", "nemotron_h_moe",
      [](GgufBuilder& b, const std::string& p) {
@@ -383,8 +383,7 @@ inline const Converted kConverted[] = {
        b.set_bool(p + "rope.scaling.finetuned", false);
        b.set_numbers<std::int32_t>(p + "attention.head_count_kv", GgufType::kInt32,
                                    {0, 0, 2, 0, 0});
-       b.set_numbers<std::int32_t>(p + "feed_forward_length", GgufType::kInt32,
-                                   {0, 24, 0, 24, 0});
+       b.set_numbers<std::int32_t>(p + "feed_forward_length", GgufType::kInt32, {0, 24, 0, 24, 0});
        b.set_u32(p + "expert_count", 8);
        b.set_u32(p + "expert_used_count", 3);
        b.set_u32(p + "expert_group_count", 1);

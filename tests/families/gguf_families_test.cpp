@@ -27,10 +27,10 @@ void drop_factors(ModelConfig& config, LayerConfig& layer) {
   config.embedding_scale = config.logit_scale = 1.0F;
   MambaConfig& mamba = *layer.beside;
   mamba.log_rates = false;
-  for (float* of : {&mamba.gate_scale, &mamba.input_scale, &mamba.write_scale, &mamba.read_scale,
-                    &mamba.step_scale, &layer.beside_scale, &layer.mixer_norms.scale,
-                    &layer.mlp_norms.scale, &std::get<MlpConfig>(layer.mlp).gate_scale,
-                    &std::get<AttentionConfig>(layer.mixer).scale})
+  for (float* of :
+       {&mamba.gate_scale, &mamba.input_scale, &mamba.write_scale, &mamba.read_scale,
+        &mamba.step_scale, &layer.beside_scale, &layer.mixer_norms.scale, &layer.mlp_norms.scale,
+        &std::get<MlpConfig>(layer.mlp).gate_scale, &std::get<AttentionConfig>(layer.mixer).scale})
     *of = 1.0F;
 }
 
@@ -293,8 +293,7 @@ const BadFamily kBadFamilies[] = {
      "time_step_limit: [0.001,0.1]; valid: [0.0, Infinity]"},
     {"GraniteHybridOfNothing", "granite-hybrid-tiny", [](json& c) { c.erase("layer_types"); },
      "layer_types: missing; valid: a list of 'attention'"},
-    {"NemotronPattern", "nemotron-h-tiny",
-     [](json& c) { c["hybrid_override_pattern"] = "M-*Mx"; },
+    {"NemotronPattern", "nemotron-h-tiny", [](json& c) { c["hybrid_override_pattern"] = "M-*Mx"; },
      "hybrid_override_pattern: 'M-*Mx'; valid: a text of the letters M, *, - and E"},
     {"NemotronPatternOfFewer", "nemotron-h-tiny",
      [](json& c) { c["hybrid_override_pattern"] = "M-*M"; },

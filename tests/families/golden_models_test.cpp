@@ -114,10 +114,9 @@ std::string in_short(const ExpertsConfig& experts) {
 }
 
 std::string in_short(const MambaConfig& mamba) {
-  std::string out = fmt::format("mamba {} of {}, {} of {}{}{}|", mamba.heads, mamba.head_dim,
-                                mamba.groups, mamba.state_dim,
-                                mamba.convolution_bias ? " biased" : "",
-                                mamba.norm ? " normed" : "");
+  std::string out = fmt::format(
+      "mamba {} of {}, {} of {}{}{}|", mamba.heads, mamba.head_dim, mamba.groups, mamba.state_dim,
+      mamba.convolution_bias ? " biased" : "", mamba.norm ? " normed" : "");
   if (mamba.step_scale != 1.0F)
     out += fmt::format("{:.4} {:.4} {:.4} {:.4} {:.4}", mamba.gate_scale, mamba.input_scale,
                        mamba.write_scale, mamba.read_scale, mamba.step_scale);

@@ -9,9 +9,7 @@
 namespace dovetail::model {
 namespace {
 
-std::vector<float> copy_of(std::span<const float> values) {
-  return {values.begin(), values.end()};
-}
+std::vector<float> copy_of(std::span<const float> values) { return {values.begin(), values.end()}; }
 
 // What a step is multiplied by to give a decay's logarithm.
 std::vector<float> mamba_rates(const load::MambaConfig& config, const ModelWeights& weights,

@@ -188,27 +188,26 @@ void ModelRunner::add_layers() {
       cache_layer += entries ? 2 : 1;
       state_layer += entries ? 1 : 0;
     } else if (const load::DeltaConfig* delta = layer.delta()) {
-      mixers_.emplace_back(std::in_place_type<Delta>, *delta, *weights_, name, state_layer++, mixer_set,
-                           work_);
+      mixers_.emplace_back(std::in_place_type<Delta>, *delta, *weights_, name, state_layer++,
+                           mixer_set, work_);
     } else if (const auto* mamba = std::get_if<load::MambaConfig>(&layer.mixer)) {
-      mixers_.emplace_back(std::in_place_type<Mamba>, *mamba, *weights_, name, state_layer++, mixer_set,
-                           work_);
+      mixers_.emplace_back(std::in_place_type<Mamba>, *mamba, *weights_, name, state_layer++,
+                           mixer_set, work_);
     } else if (const load::ShortConvConfig* convolution = layer.short_conv()) {
       mixers_.emplace_back(std::in_place_type<ShortConv>, *convolution, *weights_, name,
                            state_layer++, mixer_set, work_);
     }
-    const auto add_mixer =
-        [&](auto& mixer) {
-          joins_
-              .emplace_back(std::move(before),
-                            Norm(layer.mixer_norms.before, *weights_, name + "attn_norm", kernels),
-                            RowSet::kAll, mixer.input(), work_, false,
-                            stream_mix(name + "hc_attn", true))
-              .add_steps("norm", program_);
-          mixer.add_steps(program_);
-          before = Residual(layer.mixer_norms, *weights_, name, "post_attention_norm",
-                            "attn_output_norm", mixer.output_bias(), kernels);
-        };
+    const auto add_mixer = [&](auto& mixer) {
+      joins_
+          .emplace_back(std::move(before),
+                        Norm(layer.mixer_norms.before, *weights_, name + "attn_norm", kernels),
+                        RowSet::kAll, mixer.input(), work_, false,
+                        stream_mix(name + "hc_attn", true))
+          .add_steps("norm", program_);
+      mixer.add_steps(program_);
+      before = Residual(layer.mixer_norms, *weights_, name, "post_attention_norm",
+                        "attn_output_norm", mixer.output_bias(), kernels);
+    };
     if (layer.mixes()) std::visit(add_mixer, mixers_.back());
     if (layer.beside) {
       mixers_.emplace_back(std::in_place_type<Mamba>, *layer.beside, *weights_, name, state_layer++,
@@ -234,20 +233,19 @@ void ModelRunner::add_layers() {
       mlps_.emplace_back(std::in_place_type<ExpertLayer>, *layer.experts(), *weights_, name,
                          experts_[kind].second, layers_of_kind[kind]++, set, work_);
     }
-    const auto add_mlp =
-        [&](auto& mlp) {
-          Norm norm = layer.parallel
-                          ? Norm(layer.mixer_norms.before, *weights_, name + "attn_norm", kernels)
-                          : Norm(layer.mlp_norms.before, *weights_,
-                                 name + (layer.mixes() ? "ffn_norm" : "attn_norm"), kernels);
-          joins_
-              .emplace_back(std::move(before), std::move(norm), set, mlp.input(), work_,
-                            layer.parallel, stream_mix(name + "hc_ffn", true))
-              .add_steps("mlp-norm", program_);
-          mlp.add_steps(program_);
-          before = Residual(layer.mlp_norms, *weights_, name, "post_ffw_norm", "layer_output_norm",
-                            mlp.output_bias(), kernels);
-        };
+    const auto add_mlp = [&](auto& mlp) {
+      Norm norm = layer.parallel
+                      ? Norm(layer.mixer_norms.before, *weights_, name + "attn_norm", kernels)
+                      : Norm(layer.mlp_norms.before, *weights_,
+                             name + (layer.mixes() ? "ffn_norm" : "attn_norm"), kernels);
+      joins_
+          .emplace_back(std::move(before), std::move(norm), set, mlp.input(), work_, layer.parallel,
+                        stream_mix(name + "hc_ffn", true))
+          .add_steps("mlp-norm", program_);
+      mlp.add_steps(program_);
+      before = Residual(layer.mlp_norms, *weights_, name, "post_ffw_norm", "layer_output_norm",
+                        mlp.output_bias(), kernels);
+    };
     if (!std::holds_alternative<std::monostate>(layer.mlp)) std::visit(add_mlp, mlps_.back());
   }
   program_.end_layers();

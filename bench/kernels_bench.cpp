@@ -205,6 +205,31 @@ void delta_rule(benchmark::State& state, const Kernels& kernels, std::size_t dim
   state.SetBytesProcessed(state.iterations() * static_cast<std::int64_t>(dim * dim * 4));
 }
 
+// One token, as delta_rule().
+void state_space(benchmark::State& state, const Kernels& kernels, std::size_t state_dim,
+                 std::size_t head_dim, std::size_t heads) {
+  const std::size_t size = state_dim * head_dim;
+  std::vector<float> states(heads * size, 0.01F);
+  const std::vector<float> write(state_dim, 0.05F), input(head_dim, 0.05F);
+  std::vector<float> output(head_dim);
+  std::size_t next = 0;
+  for (auto _ : state) {
+    kernels.state_space({.state = states.data() + next * size,
+                         .input = input.data(),
+                         .write = write.data(),
+                         .read = write.data(),
+                         .decay = 0.99F,
+                         .step = 0.5F,
+                         .skip = 1.0F,
+                         .state_dim = state_dim,
+                         .head_dim = head_dim,
+                         .output = output.data()});
+    benchmark::ClobberMemory();
+    next = (next + 1) % heads;
+  }
+  state.SetBytesProcessed(state.iterations() * static_cast<std::int64_t>(size * sizeof(float)));
+}
+
 void short_conv(benchmark::State& state, const Kernels& kernels, std::size_t width,
                 std::size_t channels) {
   const std::vector<float> x((width + 1) * channels, 0.1F);
@@ -292,6 +317,9 @@ void declare() {
       benchmark::RegisterBenchmark(
           fmt::format("delta_rule/{}/dim:128/heads:{}", kernels->name, heads).c_str(),
           [=](benchmark::State& state) { delta_rule(state, *kernels, 128, heads); });
+      benchmark::RegisterBenchmark(
+          fmt::format("state_space/{}/dims:128x64/heads:{}", kernels->name, heads).c_str(),
+          [=](benchmark::State& state) { state_space(state, *kernels, 128, 64, heads); });
     }
     benchmark::RegisterBenchmark(
         fmt::format("short_conv/{}/width:4/channels:8192", kernels->name).c_str(),

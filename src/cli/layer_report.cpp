@@ -152,10 +152,15 @@ std::string delta_text(const load::DeltaConfig& delta) {
                      delta.convolution);
 }
 
+std::string mamba_text(const load::MambaConfig& mamba) {
+  return fmt::format("Mamba-2: {} heads of {}, states of {}, {} groups, convolution of {}",
+                     mamba.heads, mamba.head_dim, mamba.state_dim, mamba.groups, mamba.convolution);
+}
+
 std::string experts_text(const load::ExpertsConfig& experts) {
   std::string text =
       fmt::format("{} experts of {}, {} used by a token, {}", experts.count, experts.size,
-                  experts.used, activation_name(experts.activation, true));
+                  experts.used, activation_name(experts.activation, experts.gated));
   if (experts.groups > 1)
     text += fmt::format(", of {} of {} groups", experts.groups_used, experts.groups);
   add(text, experts.by_token, "chosen by the token's number");
@@ -177,21 +182,23 @@ LayerKind describe(const load::LayerConfig& layer, const load::ModelConfig& conf
     kind.json = compressed_json(*compressed, config);
   } else if (const load::DeltaConfig* delta = layer.delta()) {
     kind.text = delta_text(*delta);
-  } else {
-    const load::ShortConvConfig& convolution = *layer.short_conv();
-    kind.text = fmt::format("gated convolution: {} channels, {} positions", convolution.channels,
-                            convolution.convolution);
+  } else if (layer.mamba() != nullptr) {
+    kind.text = mamba_text(*layer.mamba());
+  } else if (const load::ShortConvConfig* convolution = layer.short_conv()) {
+    kind.text = fmt::format("gated convolution: {} channels, {} positions", convolution->channels,
+                            convolution->convolution);
   }
-  kind.text += layer.parallel ? "; beside it " : "; ";
+  if (layer.beside) kind.text += "; beside it " + mamba_text(*layer.beside);
+  const bool alone = layer.dense() == nullptr && layer.experts() == nullptr;
+  if (!kind.text.empty() && !alone) kind.text += layer.parallel ? "; beside it " : "; ";
   if (const load::MlpConfig* mlp = layer.dense()) {
     kind.text += fmt::format("{} of {}", activation_name(mlp->activation, mlp->gated), mlp->size);
     kind.json["intermediate_size"] = mlp->size;
-  } else {
-    const load::ExpertsConfig& experts = *layer.experts();
-    kind.text += experts_text(experts);
-    kind.json["intermediate_size"] = experts.size;
-    kind.json["experts"] = experts.count;
-    kind.json["experts_used"] = experts.used;
+  } else if (const load::ExpertsConfig* experts = layer.experts()) {
+    kind.text += experts_text(*experts);
+    kind.json["intermediate_size"] = experts->size;
+    kind.json["experts"] = experts->count;
+    kind.json["experts_used"] = experts->used;
   }
   return kind;
 }

@@ -54,14 +54,15 @@ std::uint64_t scratch_bytes(const load::ModelConfig& config, const EngineOptions
       const std::uint64_t entries = std::uint64_t{3} * mixer->halves() * mixer->entry_dim();
       kv = std::max<std::uint64_t>(kv, mixer->query_rank + mixer->head_dim + entries);
     }
+    if (const load::MambaConfig* mamba = layer.mamba())
+      query = std::max<std::uint64_t>(query, mamba->input_size());
     if (const load::MlpConfig* dense = layer.dense()) {
       mlp = std::max(mlp, std::uint64_t{2} * dense->size);
       widest = std::max(widest, std::uint64_t{dense->size});
-    } else {
-      const load::ExpertsConfig& experts = *layer.experts();
-      const std::uint64_t inner = experts.size;
-      mlp = std::max(mlp,
-                     experts.count + experts.used * (2 * inner + hidden + std::max(hidden, inner)));
+    } else if (const load::ExpertsConfig* experts = layer.experts()) {
+      const std::uint64_t inner = experts->size;
+      mlp = std::max(
+          mlp, experts->count + experts->used * (2 * inner + hidden + std::max(hidden, inner)));
     }
   }
   widest = std::max(widest, query);

@@ -84,8 +84,14 @@ bool is_tied(Fields& fields, bool usually_tied) {
 }  // namespace
 
 std::uint32_t read_sizes(Fields& fields, ModelConfig& config, bool usually_tied) {
-  const std::uint32_t layers =
-      fields.required_count({"block_count", "num_hidden_layers"}, 1, load::kMostLayers);
+  constexpr Key kLayers = {"block_count", "num_hidden_layers"};
+  std::uint32_t layers = fields.required_count(kLayers, 1, load::kMostLayers);
+  // Before so many are described.
+  if (fields.gguf() && layers > fields.tensors()) {
+    fields.reject(kLayers, fmt::format("{}", layers),
+                  fmt::format("at most the {} tensors", fields.tensors()), ErrorKind::kInvalid);
+    layers = 0;
+  }
   config.max_context = fields.required_count({"context_length", "max_position_embeddings"}, 1,
                                              load::kLargestContext);
   config.hidden_size =
@@ -151,6 +157,24 @@ AttentionConfig read_heads(Fields& fields, const ModelConfig& config, std::uint3
                   fmt::format("the head size {}", out.head_dim));
   }
   out.scale = 1.0F / std::sqrt(static_cast<float>(out.head_dim));
+  return out;
+}
+
+AttendingLayers read_attending_layers(Fields& fields, std::uint32_t layers) {
+  constexpr Key kKeyHeads = {"attention.head_count_kv", ""};
+  AttendingLayers out{std::vector<bool>(layers, true)};
+  if (!fields.is_array(kKeyHeads)) return out;
+  const std::vector<std::uint32_t> counts = fields.counts(kKeyHeads, layers, load::kMostHeads);
+  for (std::uint32_t i = 0; i < layers && i < counts.size(); ++i) {
+    out.attends[i] = counts[i] != 0;
+    if (!out.attends[i] || counts[i] == out.kv_heads) continue;
+    if (out.kv_heads != 0) {
+      fields.reject(kKeyHeads,
+                    fmt::format("{} in one layer, {} in another", out.kv_heads, counts[i]),
+                    "the same for every layer with attention");
+    }
+    out.kv_heads = counts[i];
+  }
   return out;
 }
 

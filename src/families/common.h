@@ -31,6 +31,14 @@ std::uint32_t read_sizes(Fields& fields, ModelConfig& config, bool usually_tied 
 AttentionConfig read_heads(Fields& fields, const ModelConfig& config, std::uint32_t head_dim = 0,
                            std::uint32_t kv_heads = 0);
 
+// For each layer of a GGUF file whether it has attention, by its number of heads for keys, of which
+// there is one but for zeros; that number.
+struct AttendingLayers {
+  std::vector<bool> attends;
+  std::uint32_t kv_heads = 0;  // 0: the layers are alike, and all have attention
+};
+AttendingLayers read_attending_layers(Fields& fields, std::uint32_t layers);
+
 // layer_types of config.json: for each layer whether it is called `name`; the others are
 // full_attention. Nothing where there is none, or it is wrong; `valid` is what it may hold.
 std::optional<std::vector<bool>> read_layer_types(Fields& fields, std::uint32_t layers,

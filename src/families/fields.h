@@ -47,6 +47,7 @@ class Fields {
   bool has(Key key) const;
   bool is_array(Key key) const;
   bool is_null(Key key) const;  // given as null, in a config.json
+  std::size_t tensors() const { return tensors_.size(); }
   bool has_tensor(const std::string& name) const { return tensors_.contains(name); }
   const load::StoredTensor* tensor(const std::string& name) const;
 

@@ -1,11 +1,15 @@
-// Granite 3 and 4 with attention in every layer: Llama with scales of embeddings, attention,
-// residuals and logits. Some have experts, and one that all tokens have.
+// Granite 3 and 4: Llama with scales of embeddings, attention, residuals and logits. Some have
+// experts, and one that all tokens have; those named H have Mamba-2 in most layers.
 
+#include <fmt/core.h>
+
+#include <algorithm>
 #include <nlohmann/json.hpp>
 #include <utility>
 
 #include "families/common.h"
 #include "families/families.h"
+#include "families/mamba.h"
 #include "families/rope.h"
 #include "load/json_fields.h"
 #include "load/quote.h"
@@ -30,14 +34,38 @@ bool turns(Fields& fields, bool hybrid) {
   return kind == "rope";
 }
 
+// Of a hybrid's layers, which have attention.
+AttendingLayers read_hybrid_layers(Fields& fields, std::uint32_t layers) {
+  if (fields.gguf()) return read_attending_layers(fields, layers);
+  constexpr Key kTypes = {"", "layer_types"};
+  const nlohmann::json* types = fields.member("layer_types");
+  if (types == nullptr) types = fields.member("layers_block_type");
+  AttendingLayers out{std::vector<bool>(layers, true)};
+  const std::string valid = fmt::format(
+      "a list of 'attention' and 'mamba' for {} layers, one 'attention' at least", layers);
+  if (types == nullptr || !types->is_array() || types->size() != layers) {
+    fields.reject(kTypes, types == nullptr ? "missing" : load::text_of(*types), valid);
+    return out;
+  }
+  for (std::uint32_t i = 0; i < layers; ++i) {
+    const nlohmann::json& type = (*types)[i];
+    out.attends[i] = type == "attention" || type == "full_attention";
+    if (out.attends[i] || type == "mamba" || type == "linear_attention") continue;
+    fields.reject(kTypes, load::text_of(type), valid);
+  }
+  return out;
+}
+
 // All layers; their feed-forwards are still to be read.
 void read_granite_layers(Fields& fields, ModelConfig& config, bool hybrid = false) {
   const std::uint32_t layers = read_sizes(fields, config);
+  AttendingLayers of{std::vector<bool>(layers, true)};
+  if (hybrid) of = read_hybrid_layers(fields, layers);
   const NormConfig norm = read_rms_norm(fields, 1e-6F);
   config.output_norm = norm;
   config.embedding_scale = read_scale(fields, {"embedding_scale", "embedding_multiplier"}, 1.0F);
   config.logit_scale = 1.0F / read_scale(fields, {"logit_scale", "logits_scaling"}, 1.0F);
-  AttentionConfig attention = read_heads(fields, config);
+  AttentionConfig attention = read_heads(fields, config, 0, of.kv_heads);
   // llama.cpp takes what is usual elsewhere for a file that gives none, transformers 1.
   attention.scale = read_scale(fields, {"attention.scale", "attention_multiplier"},
                                fields.gguf() ? attention.scale : 1.0F);
@@ -49,6 +77,19 @@ void read_granite_layers(Fields& fields, ModelConfig& config, bool hybrid = fals
   layer.mixer_norms.scale = residual;
   layer.mlp_norms.scale = residual;
   config.layers.assign(layers, layer);
+  const auto first = std::find(of.attends.begin(), of.attends.end(), false) - of.attends.begin();
+  if (first == layers) return;
+  const load::MambaConfig mamba =
+      read_mamba(fields, norm, config.hidden_size, {.heads = 128, .state_dim = 256},
+                 static_cast<std::uint32_t>(first));
+  for (std::uint32_t i = 0; i < layers; ++i) {
+    if (!of.attends[i]) config.layers[i].mixer = mamba;
+  }
+}
+
+bool has_mamba(const ModelConfig& config) {
+  return std::any_of(config.layers.begin(), config.layers.end(),
+                     [](const LayerConfig& layer) { return layer.mamba() != nullptr; });
 }
 
 template <class Mlp>
@@ -59,7 +100,7 @@ void add_to_layers(ModelConfig& config, const Mlp& mlp) {
 constexpr Key kSharedSize = {"expert_shared_feed_forward_length", "shared_intermediate_size"};
 
 void add_experts(Fields& fields, ModelConfig& config) {
-  config.family = "granitemoe";
+  if (!has_mamba(config)) config.family = "granitemoe";
   ExpertsConfig experts = read_experts(
       fields, {.count = "num_local_experts", .size = {"feed_forward_length", "intermediate_size"}});
   experts.normalized = true;
@@ -79,30 +120,21 @@ void read_granite_moe(Fields& fields, ModelConfig& config) {
   add_experts(fields, config);
 }
 
-// Models that might have Mamba in some layers. Without experts the shared one is a plain
+// Models that may have Mamba in some layers. Without experts the shared one is a plain
 // feed-forward.
 void read_granite_hybrid(Fields& fields, ModelConfig& config) {
-  constexpr Key kTypes = {"", "layer_types"};
-  const nlohmann::json* types = fields.member("layer_types");
-  if (types == nullptr) types = fields.member("layers_block_type");
-  constexpr std::string_view kValid = "a list of 'attention' for every layer: there is no Mamba";
-  if (types == nullptr || !types->is_array()) {
-    fields.reject(kTypes, types == nullptr ? "missing" : load::text_of(*types), kValid);
-    return;
-  }
-  for (const nlohmann::json& type : *types) {
-    if (type != "attention" && type != "full_attention") {
-      fields.reject(kTypes, load::text_of(type), kValid);
-    }
-  }
   read_granite_layers(fields, config, true);
-  constexpr Key kCount = {"", "num_local_experts"};
-  if (fields.count(kCount, 0, load::kMostExperts).value_or(8) != 0) {
-    return add_experts(fields, config);
-  }
-  config.family = "granite";
+  constexpr Key kCount = {"expert_count", "num_local_experts"};
+  const auto experts = fields.count(kCount, 0, load::kMostExperts);
+  if (experts.value_or(fields.gguf() ? 0 : 8) != 0) return add_experts(fields, config);
+  if (!has_mamba(config)) config.family = "granite";
   MlpConfig mlp;
-  mlp.size = fields.required_count(kSharedSize, 1, load::kLargestIntermediateSize);
+  if (fields.gguf()) {
+    fields.ask(kSharedSize);
+    mlp = read_mlp(fields);
+  } else {
+    mlp.size = fields.required_count(kSharedSize, 1, load::kLargestIntermediateSize);
+  }
   add_to_layers(config, mlp);
 }
 
@@ -112,10 +144,18 @@ constexpr Rename kGraniteMoeNames[] = {
     {"model.layers.*.block_sparse_moe.output_linear", "blk.*.ffn_down_exps"},
     {"model.layers.*.shared_mlp.input_linear", "blk.*.ffn_gate_up_shexp"},
     {"model.layers.*.shared_mlp.output_linear", "blk.*.ffn_down_shexp"},
+    {"model.layers.*.mamba.in_proj", "blk.*.ssm_in"},
+    {"model.layers.*.mamba.conv1d", "blk.*.ssm_conv1d"},
+    {"model.layers.*.mamba.dt_bias", "blk.*.ssm_dt.bias"},
+    {"model.layers.*.mamba.A_log", "blk.*.ssm_a_log"},
+    {"model.layers.*.mamba.D", "blk.*.ssm_d"},
+    {"model.layers.*.mamba.norm", "blk.*.ssm_norm"},
+    {"model.layers.*.mamba.out_proj", "blk.*.ssm_out"},
 };
 
 // Where there are no experts, what they share are the layers' own.
-Status take_shared(load::StoredTensors& tensors, Owned& /*owned*/) {
+Status take_shared(load::StoredTensors& tensors, Owned& owned) {
+  if (auto status = flatten_mamba(tensors, owned); !status) return status;
   if (tensors.contains("blk.0.ffn_gate_inp.weight")) return {};
   constexpr std::pair<std::string_view, std::string_view> kNames[] = {
       {".ffn_gate_up_shexp.weight", ".ffn_up.weight"},

@@ -101,24 +101,13 @@ void read_lfm2_layers(Fields& fields, ModelConfig& config) {
   if (fields.flag(kBias).value_or(false)) fields.reject(kBias, "true", "false");
 
   // A GGUF file tells layers without attention by their number of key-value heads.
-  constexpr Key kKeyHeads = {"attention.head_count_kv", ""};
-  std::uint32_t kv_heads = 0;
-  std::vector<bool> attends(layers, true);
-  if (fields.gguf() && fields.is_array(kKeyHeads)) {
-    const std::vector<std::uint32_t> counts = fields.counts(kKeyHeads, layers, load::kMostHeads);
-    for (std::uint32_t i = 0; i < layers && i < counts.size(); ++i) {
-      attends[i] = counts[i] != 0;
-      if (!attends[i] || counts[i] == kv_heads) continue;
-      if (kv_heads != 0) {
-        fields.reject(kKeyHeads, fmt::format("{} in one layer, {} in another", kv_heads, counts[i]),
-                      "the same for every layer with attention");
-      }
-      kv_heads = counts[i];
-    }
-  } else if (!fields.gguf()) {
-    attends = read_attention_layers(fields, layers);
+  AttendingLayers of;
+  if (fields.gguf()) {
+    of = read_attending_layers(fields, layers);
+  } else {
+    of.attends = read_attention_layers(fields, layers);
   }
-  AttentionConfig attention = read_heads(fields, config, 0, kv_heads);
+  AttentionConfig attention = read_heads(fields, config, 0, of.kv_heads);
   attention.query_key_norm = load::QueryKeyNorm::kHead;
   attention.norm = norm;
   config.ropes = {read_rope(fields, {.head_dim = attention.head_dim, .theta = 1e6F}, config)};
@@ -127,7 +116,7 @@ void read_lfm2_layers(Fields& fields, ModelConfig& config) {
   convolution.convolution =
       fields.count({"shortconv.l_cache", "conv_L_cache"}, 2, load::kMostConvolution).value_or(3);
   LayerConfig layer = plain_layer(norm, attention, MlpConfig());
-  for (const bool has_attention : attends) {
+  for (const bool has_attention : of.attends) {
     if (has_attention) {
       layer.mixer = attention;
     } else {

@@ -108,6 +108,22 @@ struct DeltaRuleArgs {
   float* output = nullptr;                 // [value_dim]; may be value, but nothing else of these
 };
 
+// One token's step of one head of a selective state space (Mamba-2,
+// https://arxiv.org/abs/2405.21060), in place:
+//   S = S * decay + write (step x)^T;  output = S^T read + skip x
+// Sums over the state's dimensions are chains from the first on.
+struct StateSpaceArgs {
+  float* state = nullptr;                   // S: [state_dim][head_dim], at any alignment
+  const float* input = nullptr;             // x: [head_dim]
+  const float* write = nullptr;             // [state_dim], the paper's B
+  const float* read = nullptr;              // [state_dim], its C
+  float decay = 1.0F;                       // from 0 to 1
+  float step = 1.0F;                        // how much of the input is written
+  float skip = 0.0F;                        // how much of it is in the output
+  std::size_t state_dim = 0, head_dim = 0;  // any numbers
+  float* output = nullptr;                  // [head_dim]; may be input, but nothing else of these
+};
+
 // One position of a causal convolution of every channel by itself: output[c] = sum over j, from 0
 // on, of rows[j][c] * weights[j][c], and then the bias.
 struct ShortConvArgs {
@@ -188,6 +204,7 @@ struct Kernels {
   // x[i] *= factor
   void (*scale)(float* x, float factor, std::size_t n);
   void (*delta_rule)(const DeltaRuleArgs& args);
+  void (*state_space)(const StateSpaceArgs& args);
   void (*short_conv)(const ShortConvArgs& args);
   // One position's floats, head_dim of them, rounded (to nearest even) into a tile of the cache:
   // see cache_type.h. Other positions' bytes are not touched. Position is that within the block.

@@ -178,6 +178,24 @@ Status check(const DeltaConfig& delta, std::string_view source) {
                      source);
 }
 
+Status check(const MambaConfig& mamba, std::string_view source) {
+  if (auto status = check_sizes({{"number of heads", mamba.heads, kMostHeads},
+                                 {"size of a head", mamba.head_dim, kLargestHeadDim},
+                                 {"number of groups", mamba.groups, mamba.heads},
+                                 {"size of a state", mamba.state_dim, kLargestState}},
+                                source);
+      !status) {
+    return status;
+  }
+  if (mamba.heads % mamba.groups != 0) {
+    return fail(ErrorKind::kInvalid, "{}: number of heads: {}; valid: a multiple of the {} groups",
+                source, mamba.heads, mamba.groups);
+  }
+  if (mamba.convolution >= 2 && mamba.convolution <= kMostConvolution) return {};
+  return fail(ErrorKind::kUnsupported, "{}: positions of the convolution: {}; valid: 2 to {}",
+              source, mamba.convolution, kMostConvolution);
+}
+
 Status check(const ShortConvConfig& convolution, std::string_view source) {
   if (convolution.convolution >= 2 && convolution.convolution <= kMostConvolution) return {};
   return fail(ErrorKind::kUnsupported, "{}: positions of the convolution: {}; valid: 2 to {}",
@@ -185,7 +203,11 @@ Status check(const ShortConvConfig& convolution, std::string_view source) {
 }
 
 Status check_mixer(const LayerConfig& layer, const ModelConfig& config, std::string_view source) {
+  if (!layer.mixes()) return {};
   if (const DeltaConfig* delta = layer.delta()) return check(*delta, source);
+  if (const MambaConfig* mamba = layer.mamba()) {
+    if (auto status = check(*mamba, source); !status || !layer.beside) return status;
+  }
   if (const ShortConvConfig* convolution = layer.short_conv()) return check(*convolution, source);
   if (const LatentConfig* latent = layer.latent()) return check(*latent, config, source);
   if (const CompressedConfig* compressed = layer.compressed())
@@ -196,6 +218,7 @@ Status check_mixer(const LayerConfig& layer, const ModelConfig& config, std::str
 Status check(const LayerConfig& layer, const ModelConfig& config, std::string_view source) {
   if (auto status = check_mixer(layer, config, source); !status) return status;
   if (layer.experts() != nullptr) return check(*layer.experts(), source);
+  if (layer.dense() == nullptr) return {};
   return check_sizes({{"feed-forward size", layer.dense()->size, kLargestIntermediateSize}},
                      source);
 }

@@ -283,7 +283,10 @@ Result<Container> read_hf_container(const HuggingFaceFiles& files) {
                 files.config.name);
   }
   Container out;
-  auto config = parse_json_object(files.config.text, files.config.name, kLargestConfig);
+  std::string_view text = files.config.text;
+  std::string words;
+  if (text.size() <= kLargestConfig) text = words = with_python_words(text);
+  auto config = parse_json_object(text, files.config.name, kLargestConfig);
   if (!config) return fail(config.error());
   JsonFields fields(*config, files.config.name);
   out.quantization = read_quantization(fields, files.config.name);

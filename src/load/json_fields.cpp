@@ -2,6 +2,8 @@
 
 #include <fmt/core.h>
 
+#include <algorithm>
+#include <iterator>
 #include <nlohmann/json.hpp>
 #include <unordered_set>
 
@@ -81,6 +83,32 @@ Result<nlohmann::json> refuse_kind(const nlohmann::json& parsed, std::string_vie
 }
 
 }  // namespace
+
+std::string with_python_words(std::string_view text) {
+  constexpr std::string_view kWords[] = {"-Infinity", "Infinity", "NaN"};
+  std::string out;
+  out.reserve(text.size());
+  bool quoted = false;
+  while (!text.empty()) {
+    const auto* word =
+        quoted ? std::end(kWords)
+               : std::find_if(std::begin(kWords), std::end(kWords),
+                              [&](std::string_view one) { return text.starts_with(one); });
+    if (word != std::end(kWords)) {
+      out += '"';
+      out += *word;
+      out += '"';
+      text.remove_prefix(word->size());
+      continue;
+    }
+    // What a backslash escapes ends no string.
+    const std::size_t count = quoted && text.front() == '\\' && text.size() > 1 ? 2 : 1;
+    if (text.front() == '"') quoted = !quoted;
+    out += text.substr(0, count);
+    text.remove_prefix(count);
+  }
+  return out;
+}
 
 Result<nlohmann::json> parse_json_object(std::string_view text, std::string_view file,
                                          std::size_t most_bytes) {

@@ -25,6 +25,10 @@ Result<nlohmann::json> parse_json_object(std::string_view text, std::string_view
 Result<nlohmann::json> parse_json_array(std::string_view text, std::string_view file,
                                         std::size_t most_bytes);
 
+// A text of JSON in which Python's Infinity, -Infinity and NaN, which are no JSON and which its
+// json module writes all the same, are strings.
+std::string with_python_words(std::string_view text);
+
 // What a value is, for messages: "'silu'", "12", "an array", ...
 std::string text_of(const nlohmann::json& value);
 

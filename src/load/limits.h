@@ -12,6 +12,7 @@ inline constexpr std::uint32_t kMostUsedExperts = 64;  // by a token
 inline constexpr std::uint32_t kLargestHeadDim = 256;
 inline constexpr std::uint32_t kLargestLatent = 576;  // with what turns beside it
 inline constexpr std::uint32_t kMostHeads = 4096;
+inline constexpr std::uint32_t kLargestState = 1024;  // numbers beside each of a head's
 inline constexpr std::uint32_t kMostConvolution = 8;  // positions
 inline constexpr std::uint32_t kLargestRatio = 1024;  // positions of a compressed entry
 inline constexpr std::uint32_t kMostStreams = 16;

@@ -204,6 +204,35 @@ struct DeltaConfig {
   bool operator==(const DeltaConfig&) const = default;
 };
 
+// Mamba-2 (https://arxiv.org/abs/2405.21060): a state for each head, which decays by what a token's
+// step makes of the head's rate and takes the token's input in, behind a short convolution over the
+// positions. Heads of a group share what their states are written and read by. Tensors: ssm_in
+// (gates and inputs of all heads, writes and reads of all groups, a step for each head), ssm_conv1d
+// (a row for each input, write and read) with its bias, ssm_dt.bias, ssm_a or ssm_a_log, ssm_d (how
+// much of the input goes past the state), ssm_norm (of what gates leave, group by group), ssm_out.
+struct MambaConfig {
+  std::uint32_t heads = 0, head_dim = 0;
+  std::uint32_t groups = 1, state_dim = 0;
+  std::uint32_t convolution = 4;  // positions
+  bool convolution_bias = true;
+  NormConfig norm;
+  bool norm_first = false;  // the norm is in front of the gates
+  // What ssm_in gives is multiplied by.
+  float gate_scale = 1.0F, input_scale = 1.0F, write_scale = 1.0F, read_scale = 1.0F,
+        step_scale = 1.0F;
+  bool log_rates = false;  // ssm_a_log, the logarithms of what ssm_a has with the other sign
+
+  std::size_t inner_size() const { return std::size_t{heads} * head_dim; }
+  std::size_t channels() const { return inner_size() + std::size_t{2} * groups * state_dim; }
+  std::size_t input_size() const { return inner_size() + channels() + heads; }
+  // Floats that a sequence has between passes: the convolution's last inputs, and the states.
+  std::size_t state_floats() const {
+    return (convolution - 1) * channels() + state_dim * inner_size();
+  }
+
+  bool operator==(const MambaConfig&) const = default;
+};
+
 // A convolution of a few positions between two gates (https://arxiv.org/abs/2511.23404): of a row
 // b, c and x of as many channels each, out(c * convolution(b * x)). Tensors: shortconv.in_proj,
 // which gives b, c and x, shortconv.conv (a row for each channel), shortconv.out_proj.
@@ -225,6 +254,7 @@ struct MlpConfig {
   std::uint32_t size = 0;
   Activation activation = Activation::kSilu;
   bool gated = true;
+  float gate_scale = 1.0F;  // of what goes into the activation, where there are gates
   bool bias = false;
 
   bool operator==(const MlpConfig&) const = default;
@@ -253,6 +283,7 @@ struct ExpertsConfig {
   std::uint32_t groups = 1, groups_used = 1;  // of as many experts
   bool groups_by_two = false;
   Activation activation = Activation::kSilu;
+  bool gated = true;              // as MlpConfig's; of the shared one, too
   bool bias = false;              // of the router and of each product
   std::uint32_t shared_size = 0;  // of one more expert that all tokens have; 0: there is none
   bool shared_gated = false;      // which is multiplied by the sigmoid of ffn_gate_inp_shexp * x
@@ -262,19 +293,30 @@ struct ExpertsConfig {
   bool operator==(const ExpertsConfig&) const = default;
 };
 
+// A mixer and a feed-forward, or one of the two alone. The norm before a feed-forward alone is
+// attn_norm.
 struct LayerConfig {
   // The feed-forward takes what the mixer takes, mixer_norms.before(x), and x gets the sum of both
   // (https://arxiv.org/abs/2204.02311); mlp_norms.before is none then.
   bool parallel = false;
   SublayerConfig mixer_norms;
-  std::variant<AttentionConfig, LatentConfig, CompressedConfig, DeltaConfig, ShortConvConfig> mixer;
+  std::variant<AttentionConfig, LatentConfig, CompressedConfig, DeltaConfig, MambaConfig,
+               ShortConvConfig, std::monostate>
+      mixer;
+  // A second mixer, beside attention: it takes what that takes, and x gets this times what it gives
+  // as well.
+  std::optional<MambaConfig> beside;
+  float beside_scale = 1.0F;
   SublayerConfig mlp_norms;
-  std::variant<MlpConfig, ExpertsConfig> mlp;
+  std::variant<MlpConfig, ExpertsConfig, std::monostate> mlp;
 
+  bool mixes() const { return !std::holds_alternative<std::monostate>(mixer); }
   const AttentionConfig* attention() const { return std::get_if<AttentionConfig>(&mixer); }
   const LatentConfig* latent() const { return std::get_if<LatentConfig>(&mixer); }
   const CompressedConfig* compressed() const { return std::get_if<CompressedConfig>(&mixer); }
   const DeltaConfig* delta() const { return std::get_if<DeltaConfig>(&mixer); }
+  // The layer's, be it alone or beside attention.
+  const MambaConfig* mamba() const { return beside ? &*beside : std::get_if<MambaConfig>(&mixer); }
   const ShortConvConfig* short_conv() const { return std::get_if<ShortConvConfig>(&mixer); }
   const MlpConfig* dense() const { return std::get_if<MlpConfig>(&mlp); }
   const ExpertsConfig* experts() const { return std::get_if<ExpertsConfig>(&mlp); }

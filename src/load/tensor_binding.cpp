@@ -90,15 +90,14 @@ class Binder {
     norm(layer.mixer_norms.behind, prefix + "post_attention_norm", hidden);
     norm(layer.mixer_norms.after, prefix + "attn_output_norm", hidden);
     std::visit([&](const auto& mixer) { bind(mixer, prefix); }, layer.mixer);
-    norm(layer.mlp_norms.before, prefix + "ffn_norm", hidden);
+    if (layer.beside) bind(*layer.beside, prefix);
+    norm(layer.mlp_norms.before, prefix + (layer.mixes() ? "ffn_norm" : "attn_norm"), hidden);
     norm(layer.mlp_norms.behind, prefix + "post_ffw_norm", hidden);
     norm(layer.mlp_norms.after, prefix + "layer_output_norm", hidden);
-    if (const MlpConfig* mlp = layer.dense()) {
-      bind(*mlp, prefix);
-    } else {
-      bind(*layer.experts(), prefix);
-    }
+    std::visit([&](const auto& mlp) { bind(mlp, prefix); }, layer.mlp);
   }
+
+  static void bind(std::monostate /*none*/, const std::string& /*prefix*/) {}
 
   void bind(const AttentionConfig& attention, const std::string& prefix) {
     const std::size_t hidden = config_.hidden_size;
@@ -200,6 +199,18 @@ class Binder {
     pick_.matrix(prefix + "ssm_out.weight", hidden, delta.value_size());
   }
 
+  void bind(const MambaConfig& mamba, const std::string& prefix) {
+    const std::size_t hidden = config_.hidden_size;
+    pick_.matrix(prefix + "ssm_in.weight", mamba.input_size(), hidden);
+    pick_.table(prefix + "ssm_conv1d.weight", mamba.channels(), mamba.convolution);
+    if (mamba.convolution_bias) pick_.vector(prefix + "ssm_conv1d.bias", mamba.channels());
+    pick_.vector(prefix + "ssm_dt.bias", mamba.heads);
+    pick_.vector(prefix + (mamba.log_rates ? "ssm_a_log" : "ssm_a"), mamba.heads);
+    pick_.vector(prefix + "ssm_d", mamba.heads);
+    norm(mamba.norm, prefix + "ssm_norm", mamba.inner_size());
+    pick_.matrix(prefix + "ssm_out.weight", hidden, mamba.inner_size());
+  }
+
   void bind(const ShortConvConfig& convolution, const std::string& prefix) {
     const std::size_t hidden = config_.hidden_size;
     const std::size_t channels = convolution.channels;
@@ -237,16 +248,24 @@ class Binder {
                           experts.count);
     const std::size_t size = experts.size;
     const std::string fused = prefix + "ffn_gate_up_exps";
-    pick_.experts(prefix + "ffn_gate", experts.count, experts.bias, {size, hidden},
-                  {fused, 2 * size, 0});
-    pick_.experts(prefix + "ffn_up", experts.count, experts.bias, {size, hidden},
-                  {fused, 2 * size, size});
+    if (experts.gated) {
+      pick_.experts(prefix + "ffn_gate", experts.count, experts.bias, {size, hidden},
+                    {fused, 2 * size, 0});
+      pick_.experts(prefix + "ffn_up", experts.count, experts.bias, {size, hidden},
+                    {fused, 2 * size, size});
+    } else {
+      pick_.experts(prefix + "ffn_up", experts.count, experts.bias, {size, hidden});
+    }
     pick_.experts(prefix + "ffn_down", experts.count, experts.bias, {hidden, size});
     if (experts.shared_size == 0) return;
     const std::size_t shared = experts.shared_size;
     const std::string both = prefix + "ffn_gate_up_shexp";
-    pick_.product(prefix + "ffn_gate_shexp", {shared, hidden}, false, {both, 2 * shared, 0});
-    pick_.product(prefix + "ffn_up_shexp", {shared, hidden}, false, {both, 2 * shared, shared});
+    if (experts.gated) {
+      pick_.product(prefix + "ffn_gate_shexp", {shared, hidden}, false, {both, 2 * shared, 0});
+      pick_.product(prefix + "ffn_up_shexp", {shared, hidden}, false, {both, 2 * shared, shared});
+    } else {
+      pick_.matrix(prefix + "ffn_up_shexp.weight", shared, hidden);
+    }
     pick_.matrix(prefix + "ffn_down_shexp.weight", hidden, shared);
     if (experts.shared_gated) pick_.matrix(prefix + "ffn_gate_inp_shexp.weight", 1, hidden);
   }

@@ -44,6 +44,13 @@ inline Bytes data_of(const TensorView& tensor) {
   return out;
 }
 
+inline std::vector<float> floats_of(const TensorView& tensor) {
+  std::vector<float> out(tensor.rows * tensor.columns);
+  kernels::best_kernels().dequantize_row(tensor.type, data_of(tensor).data(), out.size(),
+                                         out.data());
+  return out;
+}
+
 class Converter {
  public:
   Converter(const ModelSource& source, const Converted& how) : source_(source), how_(how) {}
@@ -65,7 +72,9 @@ class Converter {
     out_.set_u32(prefix + "block_count", static_cast<std::uint32_t>(layers.size()));
     out_.set_u32(prefix + "context_length", config.max_context);
     out_.set_u32(prefix + "embedding_length", config.hidden_size);
-    const LayerConfig& layer = config.layers.front();
+    const LayerConfig& layer = *std::find_if(
+        config.layers.begin(), config.layers.end(),
+        [](const LayerConfig& one) { return !std::holds_alternative<std::monostate>(one.mlp); });
     out_.set_u32(prefix + "feed_forward_length",
                  layer.dense() != nullptr ? layer.dense()->size : layer.experts()->size);
     out_.set_u32(prefix + "attention.head_count", attention.heads);
@@ -93,6 +102,7 @@ class Converter {
       fuse(prefix, {"attn_q", "attn_k", "attn_v"}, "attn_qkv");
       fuse(prefix, {"ffn_gate", "ffn_up"}, "ffn_up");
     }
+    if (const MambaConfig* mamba = layer.mamba()) add_mamba(prefix, *mamba);
     if (experts != nullptr) {
       for (const char* stem : {"ffn_gate", "ffn_up", "ffn_down"}) {
         for (const char* ending : {".weight", ".bias"}) merge(prefix + stem, ending, *experts);
@@ -101,6 +111,27 @@ class Converter {
     for (const auto& [name, tensor] : source_.tensors) {
       if (name.starts_with(prefix) && !done_.contains(name)) add(name);
     }
+  }
+
+  // Rates as they are rather than their logarithms, a column of each number of a head, and the
+  // norm group by group.
+  void add_mamba(const std::string& prefix, const MambaConfig& mamba) {
+    const TensorView& logs = source_.tensors.at(prefix + "ssm_a_log");
+    Bytes rates;
+    for (const float log : floats_of(logs)) append_number(rates, -std::exp(log));
+    const auto put = [&](const std::string& name, std::uint64_t columns, std::uint64_t rows,
+                         kernels::DataType type, const Bytes& data) {
+      out_.tensors.push_back({prefix + name, {columns, rows}, ggml_number(type), data, {}});
+    };
+    put("ssm_a", 1, mamba.heads, kernels::DataType::kF32, rates);
+    const TensorView& skips = source_.tensors.at(prefix + "ssm_d");
+    put("ssm_d", 1, mamba.heads, skips.type, data_of(skips));
+    done_.insert({prefix + "ssm_a_log", prefix + "ssm_d"});
+    if (!mamba.norm) return;
+    const TensorView& norm = source_.tensors.at(prefix + "ssm_norm.weight");
+    put("ssm_norm.weight", mamba.inner_size() / mamba.groups, mamba.groups, norm.type,
+        data_of(norm));
+    done_.insert(prefix + "ssm_norm.weight");
   }
 
   void add(const std::string& name) { add(name, source_.tensors.at(name)); }
@@ -188,6 +219,15 @@ inline void set_experts(GgufBuilder& b, const std::string& p, std::uint32_t size
 
 inline void set_sections(GgufBuilder& b, const std::string& p) {
   b.set_numbers<std::int32_t>(p + "rope.dimension_sections", GgufType::kInt32, {4, 2, 2, 0});
+}
+
+inline void set_mamba(GgufBuilder& b, const std::string& p, std::uint32_t heads,
+                      std::uint32_t groups, std::uint32_t state, std::uint32_t inner = 64) {
+  b.set_u32(p + "ssm.conv_kernel", 4);
+  b.set_u32(p + "ssm.state_size", state);
+  b.set_u32(p + "ssm.group_count", groups);
+  b.set_u32(p + "ssm.inner_size", inner);
+  b.set_u32(p + "ssm.time_step_rank", heads);
 }
 
 inline const Converted kConverted[] = {
@@ -315,6 +355,14 @@ inline const Converted kConverted[] = {
        b.set_u32(p + "attention.sliding_window", 16);
        b.set_u32(p + "attention.sliding_window_pattern", 2);
      }},
+    {"falcon-h1-tiny",
+     "falcon-h1",
+     [](GgufBuilder& b, const std::string& p) { set_mamba(b, p, 3, 1, 20, 48); },
+     {{"ffn_norm.weight", "ffn_norm"}}},
+    {"falcon-h1-normed-tiny",
+     "falcon-h1",
+     [](GgufBuilder& b, const std::string& p) { set_mamba(b, p, 4, 2, 16); },
+     {{"ffn_norm.weight", "ffn_norm"}}},
     {"gemma2-tiny", "gemma2",
      [](GgufBuilder& b, const std::string& p) {
        b.set_u32(p + "attention.sliding_window", 16);
@@ -392,6 +440,32 @@ inline const Converted kConverted[] = {
      {},
      false,
      true},
+    {"granite-h-tiny",
+     "granitehybrid",
+     [](GgufBuilder& b, const std::string& p) {
+       set_granite(b, p);
+       set_mamba(b, p, 4, 1, 20);
+       b.set_bool(p + "rope.scaling.finetuned", false);
+       b.set_u32(p + "expert_shared_feed_forward_length", 40);
+       b.set_numbers<std::int32_t>(p + "attention.head_count_kv", GgufType::kInt32, {0, 0, 2, 0});
+     },
+     {},
+     false,
+     true},
+    {"granite-h-moe-tiny",
+     "granitehybrid",
+     [](GgufBuilder& b, const std::string& p) {
+       set_granite(b, p);
+       set_mamba(b, p, 8, 2, 16);
+       b.set_bool(p + "rope.scaling.finetuned", false);
+       b.set_u32(p + "expert_count", 4);
+       b.set_u32(p + "expert_used_count", 2);
+       b.set_u32(p + "expert_shared_feed_forward_length", 40);
+       b.set_numbers<std::int32_t>(p + "attention.head_count_kv", GgufType::kInt32, {0, 2, 0});
+     },
+     {},
+     false,
+     true},
     {"granite-moe-tiny",
      "granitemoe",
      [](GgufBuilder& b, const std::string& p) {
@@ -404,6 +478,30 @@ inline const Converted kConverted[] = {
      false,
      true},
     {"granite-tiny", "granite", set_granite, {}, false, true},
+    {"nemotron-h-tiny", "nemotron_h",
+     [](GgufBuilder& b, const std::string& p) {
+       set_mamba(b, p, 4, 2, 20);
+       b.set_bool(p + "rope.scaling.finetuned", false);
+       b.set_numbers<std::int32_t>(p + "attention.head_count_kv", GgufType::kInt32,
+                                   {0, 0, 2, 0, 0});
+       b.set_numbers<std::int32_t>(p + "feed_forward_length", GgufType::kInt32, {0, 48, 0, 0, 48});
+     }},
+    {"nemotron-h-moe-tiny", "nemotron_h_moe",
+     [](GgufBuilder& b, const std::string& p) {
+       set_mamba(b, p, 8, 2, 20);
+       b.set_bool(p + "rope.scaling.finetuned", false);
+       b.set_numbers<std::int32_t>(p + "attention.head_count_kv", GgufType::kInt32,
+                                   {0, 0, 2, 0, 0});
+       b.set_numbers<std::int32_t>(p + "feed_forward_length", GgufType::kInt32, {0, 24, 0, 24, 0});
+       b.set_u32(p + "expert_count", 8);
+       b.set_u32(p + "expert_used_count", 3);
+       b.set_u32(p + "expert_group_count", 1);
+       b.set_u32(p + "expert_feed_forward_length", 24);
+       b.set_u32(p + "expert_shared_count", 1);
+       b.set_u32(p + "expert_shared_feed_forward_length", 40);
+       b.set_bool(p + "expert_weights_norm", true);
+       b.set_f32(p + "expert_weights_scale", 2.5F);
+     }},
     {"minimax-m2-tiny", "minimax-m2",
      [](GgufBuilder& b, const std::string& p) {
        b.set_u32(p + "rope.dimension_count", 8);

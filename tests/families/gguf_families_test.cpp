@@ -11,6 +11,7 @@
 #include "families/open_model.h"
 #include "families/read_config.h"
 #include "load/expect_error.h"
+#include "load/json_fields.h"
 #include "support/places.h"
 
 namespace dovetail::families {
@@ -20,6 +21,18 @@ using nlohmann::json;
 
 const std::filesystem::path kModels =
     std::filesystem::path(test::source_dir()) / "tests" / "golden" / "models";
+
+// Converters multiply Falcon-H1's weights by them.
+void drop_factors(ModelConfig& config, LayerConfig& layer) {
+  config.embedding_scale = config.logit_scale = 1.0F;
+  MambaConfig& mamba = *layer.beside;
+  mamba.log_rates = false;
+  for (float* of :
+       {&mamba.gate_scale, &mamba.input_scale, &mamba.write_scale, &mamba.read_scale,
+        &mamba.step_scale, &layer.beside_scale, &layer.mixer_norms.scale, &layer.mlp_norms.scale,
+        &std::get<MlpConfig>(layer.mlp).gate_scale, &std::get<AttentionConfig>(layer.mixer).scale})
+    *of = 1.0F;
+}
 
 // Without what only the formats tell apart: a norm's weights less by one, which elements pair, and
 // whether YaRN's borders are whole.
@@ -47,6 +60,8 @@ ModelConfig in_common(ModelConfig config) {
       plain(half->behind);
     }
     if (auto* attention = std::get_if<AttentionConfig>(&layer.mixer)) plain(attention->norm);
+    if (auto* mamba = std::get_if<MambaConfig>(&layer.mixer)) mamba->log_rates = false;
+    if (layer.beside) drop_factors(config, layer);
   }
   return config;
 }
@@ -73,6 +88,14 @@ TEST_P(GgufFamilies, DescribeTheModelsOfTheFolders) {
   EXPECT_EQ(model->config.ropes.front().interleaved, GetParam().interleaved);
   ASSERT_EQ(model->tensors.size(), (*folder)->tensors.size());
   for (const auto& [name, tensor] : (*folder)->tensors) {
+    if (name.ends_with(".ssm_a_log")) {
+      const std::string rates = name.substr(0, name.size() - std::string("_log").size());
+      ASSERT_TRUE(model->tensors.contains(rates)) << rates;
+      std::vector<float> wanted_rates = floats_of(tensor);
+      for (float& rate : wanted_rates) rate = -std::exp(rate);
+      EXPECT_EQ(floats_of(model->tensors.at(rates)), wanted_rates) << rates;
+      continue;
+    }
     ASSERT_TRUE(model->tensors.contains(name)) << name;
     const TensorView& other = model->tensors.at(name);
     EXPECT_EQ(data_of(other), data_of(tensor)) << name;
@@ -212,7 +235,8 @@ class FamilyConfig : public testing::TestWithParam<BadFamily> {};
 
 TEST_P(FamilyConfig, IsRefusedByName) {
   std::ifstream file(kModels / GetParam().folder / "config.json");
-  json config = json::parse(file);
+  const std::string text(std::istreambuf_iterator<char>(file), {});
+  json config = json::parse(with_python_words(text));
   GetParam().change(config);
   expect_error(read_hf_config(config.dump(), "config.json"), "config.json: ", GetParam().message);
 }
@@ -240,10 +264,67 @@ const BadFamily kBadFamilies[] = {
      "logit_scale: 0; valid: a number from"},
     {"Cohere2Part", "cohere2-tiny", [](json& c) { c["rotary_pct"] = 0.5; },
      "rotary_pct: 0.5; valid: 1"},
-    {"GraniteMamba", "granite-hybrid-tiny", [](json& c) { c["layer_types"][1] = "mamba"; },
-     "layer_types: 'mamba'; valid: a list of 'attention' for every layer: there is no Mamba"},
+    {"GraniteHybridKind", "granite-h-tiny", [](json& c) { c["layer_types"][1] = "conv"; },
+     "layer_types: 'conv'; valid: a list of 'attention' and 'mamba' for 4 layers"},
+    {"GraniteHybridOfFewer", "granite-h-tiny", [](json& c) { c["layer_types"].erase(0); },
+     "layer_types: an array of 3; valid: a list of 'attention' and 'mamba' for 4 layers"},
+    {"GraniteHybridAllMamba", "granite-h-tiny", [](json& c) { c["layer_types"][2] = "mamba"; },
+     "layers with attention: none; valid: one at least"},
+    {"GraniteMambaHeads", "granite-h-tiny", [](json& c) { c["mamba_d_head"] = 8; },
+     "mamba_d_head: 8; valid: 16, since 4 heads are 2 times hidden_size 32"},
+    {"GraniteMambaShare", "granite-h-tiny",
+     [](json& c) {
+       c["mamba_d_head"] = "auto";
+       c["mamba_n_heads"] = 3;
+     },
+     "mamba_n_heads: 3; valid: a divisor of 2 times hidden_size 32"},
+    {"GraniteMambaGroups", "granite-h-tiny", [](json& c) { c["mamba_n_groups"] = 3; },
+     "mamba_n_groups: 3; valid: a divisor of the 4 heads"},
+    {"GraniteMambaState", "granite-h-tiny", [](json& c) { c["mamba_d_state"] = 1025; },
+     "mamba_d_state: 1025; valid: an integer from 1 to 1024"},
+    {"GraniteMambaPositions", "granite-h-tiny", [](json& c) { c["mamba_d_conv"] = 9; },
+     "mamba_d_conv: 9; valid: an integer from 2 to 8"},
+    {"GraniteMambaBias", "granite-h-tiny", [](json& c) { c["mamba_proj_bias"] = true; },
+     "mamba_proj_bias: true; valid: false"},
+    {"GraniteMambaSteps", "granite-h-tiny",
+     [](json& c) {
+       c["time_step_limit"] = {0.001, 0.1};
+     },
+     "time_step_limit: [0.001,0.1]; valid: [0.0, Infinity]"},
     {"GraniteHybridOfNothing", "granite-hybrid-tiny", [](json& c) { c.erase("layer_types"); },
      "layer_types: missing; valid: a list of 'attention'"},
+    {"NemotronPattern", "nemotron-h-tiny", [](json& c) { c["hybrid_override_pattern"] = "M-*Mx"; },
+     "hybrid_override_pattern: 'M-*Mx'; valid: a text of the letters M, *, - and E"},
+    {"NemotronPatternOfFewer", "nemotron-h-tiny",
+     [](json& c) { c["hybrid_override_pattern"] = "M-*M"; },
+     "num_hidden_layers: 5; valid: the 4 layers of the list of their kinds"},
+    {"NemotronKind", "nemotron-h-tiny",
+     [](json& c) {
+       c["layers_block_type"] = {"mamba", "mlp", "attention", "mamba", "conv"};
+     },
+     "layers_block_type: 'conv'; valid: a list of 'mamba', 'attention', 'mlp', 'moe'"},
+    {"NemotronActivation", "nemotron-h-tiny", [](json& c) { c["mlp_hidden_act"] = "silu"; },
+     "mlp_hidden_act: 'silu'; valid: 'relu2'"},
+    {"NemotronBias", "nemotron-h-tiny", [](json& c) { c["use_bias"] = true; },
+     "use_bias: true; valid: false"},
+    {"NemotronSteps", "nemotron-h-tiny",
+     [](json& c) {
+       c["time_step_limit"] = {0.0, 1.0};
+     },
+     "time_step_limit: [0.0,1.0]; valid: [0.0, Infinity]"},
+    {"NemotronLatents", "nemotron-h-moe-tiny", [](json& c) { c["moe_latent_size"] = 16; },
+     "moe_latent_size: 16; valid: null: experts of whole rows"},
+    {"FalconHeads", "falcon-h1-tiny", [](json& c) { c["mamba_n_heads"] = 4; },
+     "mamba_d_head: 16; valid: 12, since 4 heads are the 48 of all heads"},
+    {"FalconFactors", "falcon-h1-tiny",
+     [](json& c) {
+       c["ssm_multipliers"] = {1.0, 2.0, 3.0};
+     },
+     "ssm_multipliers: [1.0,2.0,3.0]; valid: a list of 5 numbers above 0"},
+    {"FalconFactor", "falcon-h1-tiny", [](json& c) { c["key_multiplier"] = -1; },
+     "key_multiplier: -1; valid: a number from"},
+    {"FalconBias", "falcon-h1-tiny", [](json& c) { c["projectors_bias"] = true; },
+     "projectors_bias: true; valid: false"},
     {"GraniteHybridPositions", "granite-hybrid-tiny",
      [](json& c) { c["position_embedding_type"] = "learned"; },
      "position_embedding_type: 'learned'; valid: 'rope', 'nope'"},

@@ -5,6 +5,7 @@
 #include <span>
 #include <string>
 
+#include "load/json_fields.h"
 #include "load/safetensors.h"
 #include "load/safetensors_builder.h"
 #include "support/places.h"
@@ -15,7 +16,8 @@ inline const std::filesystem::path kFoldersOfGoldens =
     std::filesystem::path(test::source_dir()) / "tests" / "golden" / "models";
 
 inline nlohmann::json golden_config(const std::string& name) {
-  return nlohmann::json::parse(test::read_bytes(kFoldersOfGoldens / name / "config.json"));
+  const std::string text = test::read_bytes(kFoldersOfGoldens / name / "config.json");
+  return nlohmann::json::parse(load::with_python_words(text));
 }
 
 // The folder of a golden taken apart.

@@ -113,11 +113,34 @@ std::string in_short(const ExpertsConfig& experts) {
   return experts.picks_biased ? out + ", biased" : out;
 }
 
+std::string in_short(const MambaConfig& mamba) {
+  std::string out = fmt::format(
+      "mamba {} of {}, {} of {}{}{}|", mamba.heads, mamba.head_dim, mamba.groups, mamba.state_dim,
+      mamba.convolution_bias ? " biased" : "", mamba.norm ? " normed" : "");
+  if (mamba.step_scale != 1.0F)
+    out += fmt::format("{:.4} {:.4} {:.4} {:.4} {:.4}", mamba.gate_scale, mamba.input_scale,
+                       mamba.write_scale, mamba.read_scale, mamba.step_scale);
+  return out;
+}
+
 std::string in_short(const ModelConfig& config, const LayerConfig& layer) {
+  if (!layer.mixes()) {
+    const std::string norm = in_short(layer.mlp_norms.before);
+    if (layer.experts() != nullptr)
+      return norm + in_short(*layer.experts()) + (layer.experts()->gated ? "" : ", no gates");
+    return fmt::format("{}|{} {}", norm, layer.dense()->gated ? "gated" : "plain",
+                       layer.dense()->size);
+  }
   std::string out = in_short(layer.mixer_norms.before) + "|";
   if (const DeltaConfig* delta = layer.delta()) {
     return out + fmt::format("delta {} of {}, {} of {}", delta->key_heads, delta->key_dim,
                              delta->value_heads, delta->value_dim);
+  }
+  if (layer.mamba() != nullptr && !layer.beside) {
+    out += in_short(*layer.mamba());
+    if (layer.mixer_norms.scale != 1.0F) out += fmt::format(" x{}", layer.mixer_norms.scale);
+    return out + "|" + in_short(layer.mlp_norms.before) +
+           (layer.experts() != nullptr ? in_short(*layer.experts()) : "");
   }
   if (const ShortConvConfig* convolution = layer.short_conv()) {
     return out + fmt::format("convolution {} of {}|{}|{}|{}{}", convolution->channels,
@@ -180,8 +203,12 @@ std::string in_short(const ModelConfig& config, const LayerConfig& layer) {
         fmt::format("temperature {} by {} ", attention.temperature, attention.temperature_context);
   }
   out += fmt::format("scale {:.4}|{}", attention.scale, in_short(layer.mixer_norms.behind));
-  if (layer.mixer_norms.scale != 1.0F) out += fmt::format(" x{}", layer.mixer_norms.scale);
+  if (layer.mixer_norms.scale != 1.0F) out += fmt::format(" x{:.4}", layer.mixer_norms.scale);
   if (layer.parallel) out += "|beside";
+  if (layer.beside) {
+    out += fmt::format("|x{:.4} {}|x{:.4} x{:.4}", layer.beside_scale, in_short(*layer.beside),
+                       layer.dense()->gate_scale, layer.mlp_norms.scale);
+  }
   out += "|" + in_short(layer.mlp_norms.before) + "|" + in_short(layer.mlp_norms.behind);
   return layer.experts() != nullptr ? out + in_short(*layer.experts()) : out;
 }
@@ -277,6 +304,35 @@ const Composed kComposed[] = {
     {"gpt-oss-f16-tiny",
      {"norm|window 16 rope 10000 x4 bias output bias sinks scale 0.25||norm||2 of 4 experts of 24",
       "norm|rope 10000 x4 bias output bias sinks scale 0.25||norm||2 of 4 experts of 24"}},
+    {"falcon-h1-tiny",
+     {"norm|rope 10000 scale 0.1125| x0.72|x0.5 mamba 3 of 16, 1 of 20 biased|0.42 0.48 0.54 0.66 "
+      "0.72|x0.6 x0.8|norm|",
+      "norm|rope 10000 scale 0.1125| x0.72|x0.5 mamba 3 of 16, 1 of 20 biased|0.42 0.48 0.54 0.66 "
+      "0.72|x0.6 x0.8|norm|"}},
+    {"falcon-h1-normed-tiny",
+     {"norm|rope 10000 scale 0.1125| x0.72|x0.5 mamba 4 of 16, 2 of 16 biased normed|0.42 0.48 "
+      "0.54 0.66 0.72|x0.6 x0.8|norm|",
+      "norm|rope 10000 scale 0.1125| x0.72|x0.5 mamba 4 of 16, 2 of 16 biased normed|0.42 0.48 "
+      "0.54 0.66 0.72|x0.6 x0.8|norm|"}},
+    {"granite-h-tiny",
+     {"norm|mamba 4 of 16, 1 of 20 biased normed| x0.5|norm",
+      "norm|mamba 4 of 16, 1 of 20 biased normed| x0.5|norm",
+      "norm|no positions scale 0.2| x0.5|norm|",
+      "norm|mamba 4 of 16, 1 of 20 biased normed| x0.5|norm"}},
+    {"granite-h-moe-tiny",
+     {"norm|mamba 8 of 8, 2 of 16 biased normed| x0.5|norm|2 of 4 experts of 24 and 40",
+      "norm|no positions scale 0.2| x0.5|norm||2 of 4 experts of 24 and 40",
+      "norm|mamba 8 of 8, 2 of 16 biased normed| x0.5|norm|2 of 4 experts of 24 and 40"}},
+    {"nemotron-h-tiny",
+     {"norm|mamba 4 of 16, 2 of 20 biased normed||", "norm|plain 48",
+      "norm|no positions scale 0.25|||", "norm|mamba 4 of 16, 2 of 20 biased normed||",
+      "norm|plain 48"}},
+    {"nemotron-h-moe-tiny",
+     {"norm|mamba 8 of 8, 2 of 20 biased normed||",
+      "norm|3 of 8 experts of 24 and 40 by sigmoids x2.5, biased, no gates",
+      "norm|no positions scale 0.25|||",
+      "norm|3 of 8 experts of 24 and 40 by sigmoids x2.5, biased, no gates",
+      "norm|mamba 8 of 8, 2 of 20 biased normed||"}},
     {"granite-hybrid-tiny",
      {"norm|rope 10000 scale 0.2| x0.5|norm|", "norm|rope 10000 scale 0.2| x0.5|norm|"}},
     {"granite-moe-tiny",

@@ -347,6 +347,38 @@ TEST(AcrossSets, DeltaRules) {
   }
 }
 
+TEST(AcrossSets, StateSpaces) {
+  std::mt19937 random(28);
+  for (const bool edges : {false, true}) {
+    for (const std::size_t state_dim : {1, 3, 64, 128}) {
+      for (const std::size_t head_dim : {1, 16, 31, 33, 64, 128, 200}) {
+        const auto state = mixed(state_dim * head_dim, random, edges);
+        const auto input = mixed(head_dim, random, edges);
+        auto write = mixed(state_dim, random, false);
+        const auto read = mixed(state_dim, random, edges);
+        if (edges && state_dim == 3) write[1] = head_dim % 2 == 0 ? NAN : kInfinity;
+        expect_one_result(
+            "state_space, " + std::to_string(state_dim) + " x " + std::to_string(head_dim),
+            [&](const Kernels& kernels) {
+              auto out = state;
+              out.resize(state.size() + head_dim);
+              kernels.state_space({.state = out.data(),
+                                   .input = input.data(),
+                                   .write = write.data(),
+                                   .read = read.data(),
+                                   .decay = 0.93F,
+                                   .step = 0.7F,
+                                   .skip = 1.3F,
+                                   .state_dim = state_dim,
+                                   .head_dim = head_dim,
+                                   .output = out.data() + state.size()});
+              return out;
+            });
+      }
+    }
+  }
+}
+
 TEST(AcrossSets, ShortConvolutions) {
   std::mt19937 random(27);
   for (const bool edges : {false, true}) {

@@ -1,4 +1,4 @@
-// Layers whose state has one size: gated delta rules and short convolutions.
+// Layers whose state has one size: gated delta rules, state spaces and short convolutions.
 #include <fmt/core.h>
 #include <gtest/gtest.h>
 
@@ -102,6 +102,94 @@ TEST_P(Recurrent, DeltaRuleColumnsHaveTheSameBitsAlone) {
         ASSERT_EQ(out[v], output[begin + v]);
         for (std::size_t k = 0; k < kKeyDim; ++k)
           ASSERT_EQ(part[1 + k * width + v], whole[k * kValueDim + begin + v]);
+      }
+    }
+  }
+}
+
+// Some tokens after each other against the definition in double.
+TEST_P(Recurrent, StateSpaceIsNearItsDefinition) {
+  struct Case {
+    std::size_t state_dim, head_dim;
+  };
+  std::mt19937 random(34);
+  for (const Case& c : std::initializer_list<Case>{
+           {1, 1}, {4, 7}, {16, 16}, {5, 33}, {128, 64}, {64, 128}, {256, 200}}) {
+    SCOPED_TRACE(fmt::format("{} x {}", c.state_dim, c.head_dim));
+    std::vector<float> state(c.state_dim * c.head_dim, 0.0F);
+    std::vector<double> expected(state.size(), 0.0);
+    for (int token = 0; token < 20; ++token) {
+      const auto write = unit(c.state_dim, random);
+      const auto read = unit(c.state_dim, random);
+      const auto input = reference::random_floats(c.head_dim, random);
+      const float decay = 1.0F - static_cast<float>(random() % 100) * 0.005F;
+      const float step = static_cast<float>(random() % 100) * 0.01F;
+      const float skip = static_cast<float>(random() % 100) * 0.02F - 1.0F;
+      std::vector<float> output(c.head_dim, NAN);
+      kernels().state_space({.state = state.data(),
+                             .input = input.data(),
+                             .write = write.data(),
+                             .read = read.data(),
+                             .decay = decay,
+                             .step = step,
+                             .skip = skip,
+                             .state_dim = c.state_dim,
+                             .head_dim = c.head_dim,
+                             .output = output.data()});
+      for (std::size_t h = 0; h < c.head_dim; ++h) {
+        double sum = double{skip} * input[h];
+        for (std::size_t k = 0; k < c.state_dim; ++k) {
+          double& s = expected[k * c.head_dim + h];
+          s = s * decay + double{write[k]} * step * input[h];
+          sum += s * read[k];
+        }
+        ASSERT_NEAR(output[h], sum, 1e-5) << "token " << token << " element " << h;
+      }
+    }
+    for (std::size_t i = 0; i < state.size(); ++i) ASSERT_NEAR(state[i], expected[i], 1e-5) << i;
+  }
+}
+
+// An element has the same bits alone, at any address, and where the output is the input.
+TEST_P(Recurrent, StateSpaceColumnsHaveTheSameBitsAlone) {
+  std::mt19937 random(35);
+  constexpr std::size_t kStateDim = 40;
+  constexpr std::size_t kHeadDim = 203;
+  const auto state = reference::random_floats(kStateDim * kHeadDim, random);
+  const auto write = unit(kStateDim, random);
+  const auto read = unit(kStateDim, random);
+  const auto input = reference::random_floats(kHeadDim, random);
+  auto whole = state;
+  auto output = input;
+  StateSpaceArgs args{.state = whole.data(),
+                      .input = output.data(),
+                      .write = write.data(),
+                      .read = read.data(),
+                      .decay = 0.9F,
+                      .step = 0.6F,
+                      .skip = 0.3F,
+                      .state_dim = kStateDim,
+                      .head_dim = kHeadDim,
+                      .output = output.data()};
+  kernels().state_space(args);
+  for (const std::size_t begin : {0, 1, 15, 64, 128, 202}) {
+    for (const std::size_t width : {1, 3, 16, 70}) {
+      if (begin + width > kHeadDim) continue;
+      std::vector<float> part(1);  // one float off whatever alignment there is
+      for (std::size_t k = 0; k < kStateDim; ++k) {
+        for (std::size_t h = 0; h < width; ++h) part.push_back(state[k * kHeadDim + begin + h]);
+      }
+      std::vector<float> out(width + 1, NAN);
+      args.state = part.data() + 1;
+      args.input = input.data() + begin;
+      args.head_dim = width;
+      args.output = out.data();
+      kernels().state_space(args);
+      EXPECT_TRUE(std::isnan(out[width]));
+      for (std::size_t h = 0; h < width; ++h) {
+        ASSERT_EQ(out[h], output[begin + h]);
+        for (std::size_t k = 0; k < kStateDim; ++k)
+          ASSERT_EQ(part[1 + k * width + h], whole[k * kHeadDim + begin + h]);
       }
     }
   }

@@ -136,6 +136,102 @@ test::RandomModelOptions hybrid_parts(DataType type, bool experts, bool drafts) 
       });
 }
 
+// Mamba-2 in three of four layers, with and without a norm behind it, and experts with a shared one
+// in two: Granite 4.0 H.
+test::RandomModelOptions mamba_parts(DataType type) {
+  return four_layers(type, [](ModelConfig&, LayerConfig& layer, std::size_t i) {
+    layer.mixer_norms.scale = layer.mlp_norms.scale = 0.7F;
+    if (i >= 2) {
+      load::ExpertsConfig experts;
+      experts.count = 5;
+      experts.used = 2;
+      experts.size = 64;
+      experts.normalized = true;
+      experts.shared_size = 32;
+      layer.mlp = experts;
+    }
+    if (i == 2) return;
+    load::MambaConfig mamba;
+    mamba.heads = 6;
+    mamba.head_dim = i == 0 ? 16 : 32;
+    mamba.groups = i == 0 ? 1 : 2;
+    mamba.state_dim = i == 0 ? 40 : 16;
+    mamba.convolution = i == 3 ? 3 : 4;
+    mamba.convolution_bias = i != 3;
+    if (i != 3) mamba.norm = {.kind = load::NormKind::kRms};
+    layer.mixer = mamba;
+  });
+}
+
+// Layers of one sublayer each: Mamba-2, experts without gates, attention, and last a feed-forward
+// without a gate, which the rows without outputs never see: Nemotron-H.
+test::RandomModelOptions single_parts(DataType type) {
+  test::RandomModelOptions options =
+      four_layers(type, [](ModelConfig&, LayerConfig& layer, std::size_t i) {
+        if (i == 0 || i == 4) {
+          load::MambaConfig mamba;
+          mamba.heads = 4;
+          mamba.head_dim = 24;
+          mamba.groups = 2;
+          mamba.state_dim = 16;
+          mamba.norm = {.kind = load::NormKind::kRms};
+          layer.mixer = mamba;
+        } else if (i == 1) {
+          load::ExpertsConfig experts;
+          experts.count = 6;
+          experts.used = 2;
+          experts.size = 64;
+          experts.gate = load::ExpertGate::kSigmoid;
+          experts.normalized = experts.picks_biased = true;
+          experts.scale = 2.5F;
+          experts.shared_size = 32;
+          experts.gated = false;
+          experts.activation = load::Activation::kRelu2;
+          layer.mlp = experts;
+        }
+        const bool mixes = i == 0 || i == 2 || i == 4;
+        if (mixes) {
+          layer.mlp = std::monostate();
+          layer.mlp_norms = {};
+        } else {
+          layer.mixer = std::monostate();
+          layer.mlp_norms = layer.mixer_norms;
+          layer.mixer_norms = {};
+        }
+        if (i < 5 || mixes) return;
+        load::MlpConfig mlp;
+        mlp.size = 96;
+        mlp.gated = false;
+        mlp.activation = load::Activation::kRelu2;
+        layer.mlp = mlp;
+      });
+  options.layers = 7;
+  return options;
+}
+
+// Mamba-2 beside attention in every layer, all of it scaled: Falcon-H1.
+test::RandomModelOptions beside_parts(DataType type) {
+  return four_layers(type, [](ModelConfig&, LayerConfig& layer, std::size_t i) {
+    load::MambaConfig mamba;
+    mamba.heads = 4;
+    mamba.head_dim = 24;
+    mamba.groups = 2;
+    mamba.state_dim = 16;
+    mamba.gate_scale = 0.7F;
+    mamba.input_scale = 1.2F;
+    mamba.write_scale = 0.9F;
+    mamba.read_scale = 1.1F;
+    mamba.step_scale = 0.8F;
+    if (i % 2 == 1) mamba.norm = {.kind = load::NormKind::kRms};
+    mamba.norm_first = i == 3;
+    layer.mixer_norms.scale = 0.9F;
+    layer.beside = mamba;
+    layer.beside_scale = 0.6F;
+    layer.mlp_norms.scale = 0.5F;
+    std::get<load::MlpConfig>(layer.mlp).gate_scale = 0.8F;
+  });
+}
+
 // Convolutions between gates in three of four layers, experts by sigmoids in two: LFM2.
 test::RandomModelOptions convolution_parts() {
   return four_layers(DataType::kF16, [](ModelConfig& config, LayerConfig& layer, std::size_t i) {
@@ -281,6 +377,12 @@ std::vector<ModelCase> model_cases() {
                                   {"Hybrid", hybrid_parts(DataType::kQ8_0, false, false)},
                                   {"HybridDrafts", hybrid_parts(DataType::kF16, false, true)},
                                   {"HybridExperts", hybrid_parts(DataType::kBF16, true, true)},
+                                  {"MambaPartsBF16", mamba_parts(DataType::kBF16)},
+                                  {"MambaPartsQ8_0", mamba_parts(DataType::kQ8_0)},
+                                  {"SinglePartsBF16", single_parts(DataType::kBF16)},
+                                  {"SinglePartsQ8_0", single_parts(DataType::kQ8_0)},
+                                  {"BesidePartsBF16", beside_parts(DataType::kBF16)},
+                                  {"BesidePartsQ8_0", beside_parts(DataType::kQ8_0)},
                                   {"ConvolutionParts", convolution_parts()},
                                   {"LatentPartsF32", latent_parts(DataType::kF32, false)},
                                   {"LatentPartsBF16", latent_parts(DataType::kBF16, false)},

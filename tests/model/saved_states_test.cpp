@@ -28,14 +28,19 @@ std::shared_ptr<load::ModelSource> hybrid() {
   test::RandomModelOptions options;
   options.layers = 3;
   options.change = [](load::ModelConfig& config) {
-    for (std::size_t i = 0; i + 1 < config.layers.size(); ++i) {
-      load::DeltaConfig delta;
-      delta.key_heads = 2;
-      delta.value_heads = 4;
-      delta.key_dim = 24;
-      delta.value_dim = 16;
-      config.layers[i].mixer = delta;
-    }
+    load::DeltaConfig delta;
+    delta.key_heads = 2;
+    delta.value_heads = 4;
+    delta.key_dim = 24;
+    delta.value_dim = 16;
+    config.layers[0].mixer = delta;
+    load::MambaConfig mamba;
+    mamba.heads = 4;
+    mamba.head_dim = 24;
+    mamba.groups = 2;
+    mamba.state_dim = 16;
+    mamba.norm = config.output_norm;
+    config.layers[1].mixer = mamba;
   };
   return test::random_model(options);
 }

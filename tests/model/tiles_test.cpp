@@ -288,6 +288,16 @@ TEST_P(Tiles, LeaveNoTraceInStates) {
   };
   EXPECT_EQ(differences(GetParam(), options, test::rounds(10)), 0);
   options.change = [](load::ModelConfig& config) {
+    load::MambaConfig mamba;
+    mamba.heads = 6;
+    mamba.head_dim = 24;
+    mamba.groups = 2;
+    mamba.state_dim = 16;
+    mamba.norm = config.output_norm;
+    config.layers[0].mixer = config.layers[2].mixer = mamba;
+  };
+  EXPECT_EQ(differences(GetParam(), options, test::rounds(10)), 0);
+  options.change = [](load::ModelConfig& config) {
     const load::ShortConvConfig convolution = {config.hidden_size, 3};
     config.layers[0].mixer = config.layers[2].mixer = convolution;
   };

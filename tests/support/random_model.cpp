@@ -180,7 +180,8 @@ class ModelBuilder {
     norm(layer.mixer_norms.behind, name + "post_attention_norm", hidden);
     norm(layer.mixer_norms.after, name + "attn_output_norm", hidden);
     std::visit([&](const auto& config) { mixer(config, name); }, layer.mixer);
-    norm(layer.mlp_norms.before, name + "ffn_norm", hidden);
+    if (layer.beside) mixer(*layer.beside, name);
+    norm(layer.mlp_norms.before, name + (layer.mixes() ? "ffn_norm" : "attn_norm"), hidden);
     norm(layer.mlp_norms.behind, name + "post_ffw_norm", hidden);
     norm(layer.mlp_norms.after, name + "layer_output_norm", hidden);
     if (const load::MlpConfig* config = layer.dense()) {
@@ -190,10 +191,12 @@ class ModelBuilder {
       bias(config->bias && config->gated, name + "ffn_gate", config->size);
       bias(config->bias, name + "ffn_up", config->size);
       bias(config->bias, name + "ffn_down", hidden);
-    } else {
+    } else if (layer.experts() != nullptr) {
       experts(*layer.experts(), name);
     }
   }
+
+  static void mixer(std::monostate /*none*/, const std::string& /*name*/) {}
 
   void mixer(const load::AttentionConfig& config, const std::string& name) {
     const std::size_t hidden = config_.hidden_size;
@@ -303,6 +306,20 @@ class ModelBuilder {
     build_.matrix(name + "ssm_out.weight", type_, hidden, config.value_size());
   }
 
+  void mixer(const load::MambaConfig& config, const std::string& name) {
+    const std::size_t hidden = config_.hidden_size;
+    build_.matrix(name + "ssm_in.weight", type_, config.input_size(), hidden);
+    build_.matrix(name + "ssm_conv1d.weight", DataType::kF32, config.channels(),
+                  config.convolution);
+    if (config.convolution_bias)
+      build_.vector(name + "ssm_conv1d.bias", config.channels(), 0.0F, 0.2F);
+    build_.vector(name + "ssm_dt.bias", config.heads, 0.0F, 0.5F);
+    build_.vector(name + "ssm_a", config.heads, -0.5F, 0.1F);
+    build_.vector(name + "ssm_d", config.heads, 0.5F, 0.3F);
+    norm(config.norm, name + "ssm_norm", config.inner_size());
+    build_.matrix(name + "ssm_out.weight", type_, hidden, config.inner_size());
+  }
+
   void experts(const load::ExpertsConfig& config, const std::string& name) {
     const std::size_t hidden = config_.hidden_size;
     build_.matrix(name + "ffn_gate_inp.weight", plain_, config.count, hidden);
@@ -314,15 +331,16 @@ class ModelBuilder {
     }
     for (std::uint32_t e = 0; e < config.count; ++e) {
       const auto of = [&](const char* stem) { return fmt::format("{}{}.{}", name, stem, e); };
-      build_.matrix(of("ffn_gate") + ".weight", type_, config.size, hidden);
+      if (config.gated) build_.matrix(of("ffn_gate") + ".weight", type_, config.size, hidden);
       build_.matrix(of("ffn_up") + ".weight", type_, config.size, hidden);
       build_.matrix(of("ffn_down") + ".weight", type_, hidden, config.size);
-      bias(config.bias, of("ffn_gate"), config.size);
+      bias(config.bias && config.gated, of("ffn_gate"), config.size);
       bias(config.bias, of("ffn_up"), config.size);
       bias(config.bias, of("ffn_down"), hidden);
     }
     if (config.shared_size == 0) return;
-    build_.matrix(name + "ffn_gate_shexp.weight", type_, config.shared_size, hidden);
+    if (config.gated)
+      build_.matrix(name + "ffn_gate_shexp.weight", type_, config.shared_size, hidden);
     build_.matrix(name + "ffn_up_shexp.weight", type_, config.shared_size, hidden);
     build_.matrix(name + "ffn_down_shexp.weight", type_, hidden, config.shared_size);
     if (config.shared_gated) build_.matrix(name + "ffn_gate_inp_shexp.weight", plain_, 1, hidden);

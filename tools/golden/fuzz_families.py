@@ -49,17 +49,20 @@ VISION |= {"deepstack_visual_indexes": [0], "fullatt_block_indexes": [0], "num_p
 # What may be left out, or be null.
 OPTIONAL = """
     attention_bias attention_multiplier attn_logit_softcapping block_auto_adjust_ff_dim
-    block_ffn_dim_multiplier block_multiple_of conv_L_cache conv_bias decoder_sparse_step dtype
-    embedding_multiplier final_logit_softcapping first_k_dense_replace global_attn_every_n_layers
-    global_rope_theta hidden_activation layer_norm_eps local_attention local_rope_theta logit_scale
-    logits_scaling max_window_layers mlp_bias mlp_only_layers moe_layer_freq n_shared_experts
-    no_rope_layer_interval no_rope_layers norm_bias norm_eps norm_topk_prob num_dense_layers
-    num_nextn_predict_layers partial_rotary_factor position_embedding_type query_pre_attn_scalar
-    residual_multiplier rms_norm_eps rope_interleave rope_local_base_freq rope_scaling rope_theta
-    rotary_pct routed_scaling_factor scoring_func sliding_window sliding_window_pattern swiglu_limit
-    tie_embedding tie_word_embeddings topk_method torch_dtype type_vocab_size use_bidirectional_attention
-    moe_layer_end_index moe_layer_interval moe_layer_start_index moe_num_shared_experts
-    qkv_bias use_bias use_expert_bias use_qk_norm use_sliding_window
+    block_ffn_dim_multiplier block_multiple_of conv_L_cache conv_bias conv_kernel
+    decoder_sparse_step dtype embedding_multiplier final_logit_softcapping first_k_dense_replace
+    global_attn_every_n_layers global_rope_theta hidden_activation layer_norm_eps
+    layer_norm_epsilon local_attention local_rope_theta logit_scale logits_scaling
+    mamba_conv_bias mamba_d_conv mamba_n_groups max_window_layers mlp_bias mlp_hidden_act
+    mlp_only_layers moe_layer_freq n_shared_experts no_rope_layer_interval
+    no_rope_layers norm_bias norm_eps norm_topk_prob num_dense_layers num_nextn_predict_layers
+    partial_rotary_factor position_embedding_type query_pre_attn_scalar residual_multiplier
+    rms_norm_eps rope_interleave rope_local_base_freq rope_scaling rope_theta rotary_pct
+    routed_scaling_factor scoring_func sliding_window sliding_window_pattern swiglu_limit
+    tie_embedding tie_word_embeddings time_step_limit topk_method torch_dtype
+    type_vocab_size use_bidirectional_attention use_conv_bias use_expert_bias use_qk_norm
+    use_sliding_window moe_layer_end_index moe_layer_interval moe_layer_start_index
+    moe_num_shared_experts qkv_bias use_bias
 """.split()
 
 

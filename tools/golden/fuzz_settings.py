@@ -243,11 +243,62 @@ def granitemoeshared(r):
     return granitemoe(r) | some(r, shared_intermediate_size=[24, 40])
 
 
+def mamba(r, inner, heads="mamba_n_heads", head_dim="mamba_d_head"):
+    """Of heads that are so wide all together."""
+    count = r.choice([n for n in (1, 2, 3, 4, 6, 8, 12, 16) if inner % n == 0 and inner // n <= 128])
+    c = {heads: count, head_dim: inner // count} | some(r, mamba_d_state=[8, 12, 16, 33], mamba_d_conv=[2, 3, 4])
+    c["mamba_n_groups"] = r.choice([n for n in (1, 2, 3, 4, 8) if count % n == 0])
+    return c | {"mamba_conv_bias": r.random() < 0.7, "mamba_chunk_size": r.choice([4, 16, 256])}
+
+
 def granitemoehybrid(r):
     c = granitemoeshared(r) | odds(r, 0.5, num_local_experts=0, num_experts_per_tok=0)
-    c |= some(r, position_embedding_type=["rope", "nope", None])
-    c |= {"layer_types": ["attention"] * c["num_hidden_layers"], "mamba_n_heads": 4, "mamba_expand": 2}
-    return c | {"mamba_d_head": c["hidden_size"] // 2, "mamba_d_state": 8}
+    c |= some(r, position_embedding_type=["rope", "nope", None], mamba_expand=[1, 2, 3])
+    c |= mamba(r, c["mamba_expand"] * c["hidden_size"]) | odds(r, 0.3, mamba_d_head="auto")
+    kinds = r.choice([["attention"], ["attention", "mamba"], ["mamba"]])
+    c["layer_types"] = [r.choice(kinds) for _ in range(c["num_hidden_layers"])]
+    c["layer_types"][r.randrange(c["num_hidden_layers"])] = "attention"
+    return c | odds(r, 0.3, time_step_limit=[0.0, float("inf")])
+
+
+def falcon_h1(r):
+    c = plain(r, *SCALED) | {"mamba_d_ssm": r.choice([None, 32, 48, 96]), "mamba_expand": r.choice([1, 2])}
+    c |= mamba(r, c["mamba_d_ssm"] or c["mamba_expand"] * c["hidden_size"])
+    c |= {"mamba_rms_norm": r.random() < 0.5, "mamba_norm_before_gate": r.random() < 0.5}
+    for name in ("attention_in", "attention_out", "key", "ssm_in", "ssm_out", "lm_head", "embedding"):
+        c[f"{name}_multiplier"] = round(r.uniform(0.5, 1.5), 3)
+    c["ssm_multipliers"] = [round(r.uniform(0.5, 1.5), 3) for _ in range(5)]
+    c["mlp_multipliers"] = [round(r.uniform(0.5, 1.5), 3) for _ in range(2)]
+    for key, value in list(c.items()):
+        if key.endswith(("_multiplier", "_multipliers")) and r.random() < 0.15:
+            del c[key]
+    return c | odds(r, 0.2, mamba_d_head="auto")
+
+
+def nemotron_h(r):
+    c = plain(r) | {"layer_norm_epsilon": r.choice([1e-5, 1e-6, 1e-3]), "tie_word_embeddings": False}
+    for unknown in ("hidden_act", "rms_norm_eps", "rope_theta", "rope_scaling"):
+        c.pop(unknown, None)
+    inner = r.choice([32, 48, 64, 96])
+    ours = mamba(r, inner, "mamba_num_heads", "mamba_head_dim")
+    names = {"mamba_d_state": "ssm_state_size", "mamba_d_conv": "conv_kernel", "mamba_n_groups": "n_groups"}
+    names |= {"mamba_conv_bias": "use_conv_bias", "mamba_chunk_size": "chunk_size"}
+    c |= {names.get(key, key): value for key, value in ours.items()}
+    kinds = r.choice([["M", "*", "-"], ["M", "E"], ["M", "*", "-", "E"], ["-", "*"]])
+    letters = [r.choice(kinds) for _ in range(c["num_hidden_layers"] + 2)]
+    letters[r.randrange(len(letters))] = "*"
+    c |= {"num_hidden_layers": len(letters), "hybrid_override_pattern": "".join(letters)}
+    if "E" in letters:
+        groups = r.choice([1, 1, 2, 4])
+        c |= {"n_routed_experts": 4 * groups * r.choice([1, 2]), "num_experts_per_tok": r.choice([1, 2, 3])}
+        c |= {"n_group": groups, "topk_group": r.randint(1, groups), "n_shared_experts": 1}
+        c |= some(r, moe_intermediate_size=[8, 24], moe_shared_expert_intermediate_size=[16, 40])
+        c |= some(r, norm_topk_prob=[True, False], routed_scaling_factor=[1.0, 2.5])
+    if r.random() < 0.4:
+        words = {"M": "linear_attention", "*": "full_attention", "-": "mlp", "E": "moe"}
+        c["layers_block_type"] = [words[letter] for letter in letters]
+        del c["hybrid_override_pattern"]
+    return c | {"mlp_hidden_act": "relu2"} | odds(r, 0.3, time_step_limit=[0.0, float("inf")])
 
 
 def cohere(r):
@@ -459,7 +510,7 @@ def modern(c, by_layer=False):
 DECODERS = {f.__name__: f for f in (
     llama, mistral, ministral, ministral3, mixtral, qwen2, qwen3, qwen3_moe, qwen3_next, qwen3_5_text,
     qwen3_5_moe_text, gemma2, gemma3_text, smollm3, olmo2, olmo3, phi3, granite, granitemoe, granitemoeshared,
-    granitemoehybrid, cohere, cohere2, lfm2, lfm2_moe, glm4, glm4_moe, minimax_m2, ernie4_5,
+    granitemoehybrid, nemotron_h, falcon_h1, cohere, cohere2, lfm2, lfm2_moe, glm4, glm4_moe, minimax_m2, ernie4_5,
     ernie4_5_moe, olmoe, qwen2_moe, dots1, mellum, youtu, hunyuan_v1_dense, hunyuan_v1_moe, seed_oss, exaone4, gpt_oss, deepseek_v2, deepseek_v3,
     deepseek_v32, glm4_moe_lite, mistral4)}  # fmt: skip
 # Of models that take pictures alone.

@@ -1120,6 +1120,145 @@ CASES |= {
         "dtype": "float16",
     },
 }
+GRANITE_H = GRANITE | {
+    "architectures": ["GraniteMoeHybridForCausalLM"],
+    "model_type": "granitemoehybrid",
+    "init_method": "mup",
+    "mamba_chunk_size": 256,
+    "mamba_conv_bias": True,
+    "mamba_d_conv": 4,
+    "mamba_d_head": 16,
+    "mamba_d_state": 20,
+    "mamba_expand": 2,
+    "mamba_n_groups": 1,
+    "mamba_n_heads": 4,
+    "mamba_proj_bias": False,
+    "normalization_function": "rmsnorm",
+    "position_embedding_type": "nope",
+    "rope_scaling": None,
+    "shared_intermediate_size": 40,
+    "tie_word_embeddings": True,
+}
+CASES |= {
+    "granite-h-tiny": GRANITE_H
+    | {
+        "intermediate_size": 40,
+        "layer_types": ["mamba", "mamba", "attention", "mamba"],
+        "num_experts_per_tok": 0,
+        "num_hidden_layers": 4,
+        "num_local_experts": 0,
+        "torch_dtype": "float32",  # converters round rates to 16 bits where the folder has them
+    },
+    "granite-h-moe-tiny": GRANITE_H
+    | {
+        "layer_types": ["mamba", "attention", "mamba"],
+        "mamba_d_head": 8,
+        "mamba_d_state": 16,
+        "mamba_n_groups": 2,
+        "mamba_n_heads": 8,
+        "num_experts_per_tok": 2,
+        "num_hidden_layers": 3,
+        "num_local_experts": 4,
+    },
+}
+NEMOTRON_H = SMALL | {
+    "architectures": ["NemotronHForCausalLM"],
+    "model_type": "nemotron_h",
+    "attention_bias": False,
+    "chunk_size": 128,
+    "conv_kernel": 4,
+    "expand": 2,
+    "head_dim": 16,
+    "layer_norm_epsilon": 1e-5,
+    "mamba_head_dim": 16,
+    "mamba_hidden_act": "silu",
+    "mamba_num_heads": 4,
+    "mamba_proj_bias": False,
+    "mlp_bias": False,
+    "mlp_hidden_act": "relu2",
+    "n_groups": 2,
+    "residual_in_fp32": False,
+    "ssm_state_size": 20,
+    "time_step_floor": 0.0001,
+    "time_step_limit": [0.0, float("inf")],  # as published: Infinity, which is no JSON
+    "time_step_max": 0.1,
+    "time_step_min": 0.001,
+    "use_bias": False,
+    "use_conv_bias": True,
+}
+CASES |= {
+    "nemotron-h-tiny": NEMOTRON_H
+    | {
+        "hybrid_override_pattern": "M-*M-",
+        "num_hidden_layers": 5,
+        "torch_dtype": "float32",
+    },
+    "nemotron-h-moe-tiny": NEMOTRON_H
+    | {
+        "hybrid_override_pattern": "ME*EM",
+        "mamba_head_dim": 8,
+        "mamba_num_heads": 8,
+        "moe_intermediate_size": 24,
+        "moe_shared_expert_intermediate_size": 40,
+        "n_group": 1,
+        "n_routed_experts": 8,
+        "n_shared_experts": 1,
+        "norm_topk_prob": True,
+        "num_experts_per_tok": 3,
+        "num_hidden_layers": 5,
+        "routed_scaling_factor": 2.5,
+        "topk_group": 1,
+        "torch_dtype": "float16",
+    },
+}
+FALCON_H1 = SMALL | {
+    "architectures": ["FalconH1ForCausalLM"],
+    "model_type": "falcon_h1",
+    "attention_bias": False,
+    "attention_in_multiplier": 0.9,
+    "attention_out_multiplier": 0.8,
+    "embedding_multiplier": 2.0,
+    "head_dim": 16,
+    "key_multiplier": 0.55555555,
+    "lm_head_multiplier": 0.5,
+    "mamba_chunk_size": 256,
+    "mamba_conv_bias": True,
+    "mamba_d_conv": 4,
+    "mamba_d_head": 16,
+    "mamba_d_ssm": 48,
+    "mamba_d_state": 20,
+    "mamba_expand": 2,
+    "mamba_n_groups": 1,
+    "mamba_n_heads": 3,
+    "mamba_norm_before_gate": False,
+    "mamba_proj_bias": False,
+    "mamba_rms_norm": False,
+    "mlp_bias": False,
+    "mlp_multipliers": [0.6, 0.8],
+    "num_hidden_layers": 2,
+    "projectors_bias": False,
+    "rope_scaling": None,
+    "rope_theta": 10000,
+    "ssm_in_multiplier": 0.6,
+    "ssm_multipliers": [0.7, 0.8, 0.9, 1.1, 1.2],
+    "ssm_out_multiplier": 0.5,
+    "torch_dtype": "float32",
+}
+CASES |= {
+    "falcon-h1-tiny": FALCON_H1,
+    "falcon-h1-normed-tiny": FALCON_H1
+    | {
+        "mamba_d_ssm": 64,
+        "mamba_d_state": 16,
+        "mamba_n_groups": 2,
+        "mamba_n_heads": 4,
+        "mamba_rms_norm": True,
+        "torch_dtype": "float16",
+    },
+}
+for case in ("nemotron-h-tiny", "nemotron-h-moe-tiny"):
+    for unknown in ("hidden_act", "rms_norm_eps"):
+        del CASES[case][unknown]
 del CASES["lfm2-tiny"]["rms_norm_eps"]
 del CASES["lfm2-moe-tiny"]["rms_norm_eps"]
 del CASES["qwen3-5-moe-tiny"]["intermediate_size"]
@@ -1179,6 +1318,8 @@ def own_shapes(config):
 def published_shapes(config):
     """Shapes by the names that published models have: a tensor for each matrix of each expert."""
     for name, shape in own_shapes(config):
+        if config.model_type == "nemotron_h":
+            name = name.replace("model.", "backbone.", 1)
         mixtral = config.model_type in ("mixtral", "minimax_m2")
         if mixtral:
             name = name.replace(".mlp.", ".block_sparse_moe.")
@@ -1202,7 +1343,10 @@ def published_shapes(config):
             count, rows, columns = shape
             parts = {"w1" if numbered else "gate_proj": (rows // 2, columns)}
             parts |= {"w3" if numbered else "up_proj": (rows // 2, columns)}
-        elif name.endswith("experts.down_proj"):
+        elif name.endswith("experts.up_proj") and len(shape) == 3:
+            count = shape[0]
+            parts = {"up_proj": shape[1:]}
+        elif name.endswith("experts.down_proj") and len(shape) == 3:
             count = shape[0]
             parts = {"w2" if numbered else "down_proj": shape[1:]}
         else:
@@ -1252,6 +1396,10 @@ def random_weights(config, seed):
             values = 0.2 * values + (0 if config.model_type.startswith("gemma") else 1)
         elif name.endswith(KEPT_WIDE):
             values = 0.2 * values
+        elif name.endswith("A_log"):  # states of some tokens and of many
+            values = values - 1
+        elif name.endswith(".D"):
+            values = 0.5 * values + 1
         else:
             values = values * (0.5 if name.endswith(("bias", "sinks")) else 0.25)
         weights[name] = torch.tensor(values, dtype=torch.float32)
@@ -1314,7 +1462,10 @@ def router_margin(model, ids):
     routers = model(torch.tensor([ids]), output_router_logits=True).router_logits
     if hasattr(model.config, "n_routed_experts"):
         config = model.config.to_dict()
-        gates = [layer.mlp.gate for layer in model.model.layers if hasattr(layer.mlp, "gate")]
+        parts = [getattr(layer, "mlp", None) or layer.mixer for layer in model.model.layers]
+        gates = [part.gate for part in parts if hasattr(part, "gate")]
+        if not gates:
+            return np.inf
         biases = [gate.state_dict().get(KEPT_WIDE) for gate in gates]
         biases = [None if bias is None else bias.numpy() for bias in biases]
         return min(

@@ -30,6 +30,7 @@ const Kernels kKernels = {
     .multiply = multiply,
     .scale = scale,
     .delta_rule = delta_rule,
+    .state_space = state_space,
     .short_conv = short_conv,
     .store_key = store_key,
     .store_value = store_value,

@@ -8,23 +8,30 @@
 namespace dovetail::kernels {
 namespace {
 
+// A vector of columns among V of them; where that is the only one it may have fewer.
+template <std::size_t V>
+inline Vec::F load_columns(const float* p, std::size_t count) {
+  if constexpr (V == 1) {
+    if (count < Vec::kWidth) return Vec::load_n(p, count);
+  }
+  return Vec::load(p);
+}
+
+template <std::size_t V>
+inline void store_columns(float* p, Vec::F v, std::size_t count) {
+  if constexpr (V == 1) {
+    if (count < Vec::kWidth) return Vec::store_n(p, v, count);
+  }
+  Vec::store(p, v);
+}
+
 // V vectors of columns from c on; if V is 1, the first `count` of them. The state is read twice and
 // written once: the decayed one is computed again rather than stored.
 template <std::size_t V>
 inline void delta_rule_columns(const DeltaRuleArgs& a, std::size_t c, std::size_t count) {
   constexpr std::size_t w = Vec::kWidth;
-  const auto load = [=](const float* p) {
-    if constexpr (V == 1) {
-      if (count < w) return Vec::load_n(p, count);
-    }
-    return Vec::load(p);
-  };
-  const auto store = [=](float* p, Vec::F v) {
-    if constexpr (V == 1) {
-      if (count < w) return Vec::store_n(p, v, count);
-    }
-    Vec::store(p, v);
-  };
+  const auto load = [=](const float* p) { return load_columns<V>(p, count); };
+  const auto store = [=](float* p, Vec::F v) { store_columns<V>(p, v, count); };
   const Vec::F decay = Vec::set1(a.decay);
   Vec::F sums[V];
   for (std::size_t v = 0; v < V; ++v) sums[v] = Vec::zero();
@@ -67,6 +74,51 @@ inline void delta_rule_from(const DeltaRuleArgs& a, std::size_t c) {
 
 inline void delta_rule(const DeltaRuleArgs& a) {
   delta_rule_from<(Vec::kPairSums < 8 ? Vec::kPairSums : 8)>(a, 0);
+}
+
+// V vectors of columns from c on; if V is 1, the first `count` of them.
+template <std::size_t V>
+inline void state_space_columns(const StateSpaceArgs& a, std::size_t c, std::size_t count) {
+  constexpr std::size_t w = Vec::kWidth;
+  const Vec::F decay = Vec::set1(a.decay);
+  const Vec::F step = Vec::set1(a.step);
+  Vec::F written[V], sums[V];
+  for (std::size_t v = 0; v < V; ++v) {
+    written[v] = Vec::mul(load_columns<V>(a.input + c + v * w, count), step);
+    sums[v] = Vec::zero();
+  }
+  for (std::size_t i = 0; i < a.state_dim; ++i) {
+    float* row = a.state + i * a.head_dim + c;
+    const Vec::F write = Vec::set1(a.write[i]);
+    const Vec::F read = Vec::set1(a.read[i]);
+    for (std::size_t v = 0; v < V; ++v) {
+      const Vec::F before = load_columns<V>(row + v * w, count);
+      const Vec::F s = Vec::fma(write, written[v], Vec::mul(before, decay));
+      store_columns<V>(row + v * w, s, count);
+      sums[v] = Vec::fma(s, read, sums[v]);
+    }
+  }
+  const Vec::F skip = Vec::set1(a.skip);
+  for (std::size_t v = 0; v < V; ++v) {
+    const Vec::F input = load_columns<V>(a.input + c + v * w, count);
+    store_columns<V>(a.output + c + v * w, Vec::fma(input, skip, sums[v]), count);
+  }
+}
+
+// As delta_rule_from().
+template <std::size_t V>
+inline void state_space_from(const StateSpaceArgs& a, std::size_t c) {
+  constexpr std::size_t kColumns = V * Vec::kWidth;
+  for (; c + kColumns <= a.head_dim; c += kColumns) state_space_columns<V>(a, c, kColumns);
+  if (c == a.head_dim) return;
+  if constexpr (V > 1)
+    state_space_from<V / 2>(a, c);
+  else
+    state_space_columns<1>(a, c, a.head_dim - c);
+}
+
+inline void state_space(const StateSpaceArgs& a) {
+  state_space_from<(Vec::kPairSums < 8 ? Vec::kPairSums : 8)>(a, 0);
 }
 
 inline void short_conv(const ShortConvArgs& a) {

@@ -23,12 +23,21 @@ std::vector<float> transposed(const Matrix& matrix, const kernels::Kernels& kern
 
 }  // namespace
 
-Convolution::Convolution(const Matrix& taps, const kernels::Kernels& kernels)
+Convolution::Convolution(const Matrix& taps, const kernels::Kernels& kernels,
+                         std::span<const float> bias)
     : kernels_(kernels),
       channels_(taps.rows),
       width_(taps.columns),
-      taps_(transposed(taps, kernels)) {
+      taps_(transposed(taps, kernels)),
+      bias_(bias.begin(), bias.end()) {
+  assert(bias_.empty() || bias_.size() == channels_);
   assert(width_ >= 2 && width_ <= load::kMostConvolution && !taps.packed);
+}
+
+void Convolution::scale(const Range& channels, float factor) {
+  for (std::size_t j = 0; j < width_; ++j) {
+    for (std::size_t c = channels.begin; c < channels.end; ++c) taps_[j * channels_ + c] *= factor;
+  }
 }
 
 void Convolution::apply(const Run& run, const Range& channels, const TileFloats& input,
@@ -54,6 +63,7 @@ void Convolution::apply(const Run& run, const Range& channels, const TileFloats&
     kernels::ShortConvArgs args;
     args.rows = rows.data();
     args.weights = taps.data();
+    args.bias = bias_.empty() ? nullptr : bias_.data() + channels.begin;
     args.width = width_;
     args.channels = count;
     args.output = output.row(i) + channels.begin;

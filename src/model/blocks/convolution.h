@@ -2,6 +2,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <span>
 #include <vector>
 
 #include "kernels/kernels.h"
@@ -24,8 +25,13 @@ struct TileFloats {
 // convolution has positions. Chunks leave no trace in it.
 class Convolution {
  public:
-  // `taps`: [channel][position], not packed. The kernels must outlive it.
-  Convolution(const Matrix& taps, const kernels::Kernels& kernels);
+  // `taps`: [channel][position], not packed. `bias`: of each channel, or empty. The kernels must
+  // outlive it.
+  Convolution(const Matrix& taps, const kernels::Kernels& kernels,
+              std::span<const float> bias = {});
+
+  // Multiplies the taps of some channels, but not their biases.
+  void scale(const Range& channels, float factor);
 
   // Some channels of a run's rows, and their last inputs for the rows that follow and where they
   // are saved. A state begins with the convolution's. Different channels may be computed by
@@ -40,6 +46,7 @@ class Convolution {
   const kernels::Kernels& kernels_;
   std::size_t channels_, width_;
   std::vector<float> taps_;  // [position][channel]
+  std::vector<float> bias_;
 };
 
 }  // namespace dovetail::model

@@ -10,8 +10,9 @@ Linear expert_input(const load::ExpertsConfig& config, const ModelWeights& weigh
   const auto matrix = [&](const char* name) { return &weights.matrix(layer + name); };
   const Matrix* router = matrix("ffn_gate_inp.weight");
   if (config.shared_size == 0) return {kernels, {router}};
-  const Matrix* gate = matrix("ffn_gate_shexp.weight");
   const Matrix* up = matrix("ffn_up_shexp.weight");
+  if (!config.gated) return {kernels, {router, up}};
+  const Matrix* gate = matrix("ffn_gate_shexp.weight");
   if (!config.shared_gated) return {kernels, {router, gate, up}};
   return {kernels, {router, gate, up, matrix("ffn_gate_inp_shexp.weight")}};
 }
@@ -33,7 +34,7 @@ ExpertLayer::ExpertLayer(const load::ExpertsConfig& config, const ModelWeights& 
   shared_down_.emplace(workspace.kernels, std::initializer_list<const Matrix*>{
                                               &weights.matrix(layer + "ffn_down_shexp.weight")});
   workspace.gate.need(config.shared_size);
-  workspace.up.need(config.shared_size);
+  if (config.gated) workspace.up.need(config.shared_size);
   workspace.shared.need(workspace.hidden);
   workspace.shared_gate.need(1);
   workspace.prepares(*shared_down_);
@@ -119,6 +120,7 @@ void ExpertLayer::multiply_input(std::uint32_t index, std::uint32_t block, std::
   const Linear::Output logits = experts_.logits(mine);
   if (!shared_down_) return input_.multiply(block, blocks, mine.count, prepared, {logits});
   const Linear::Output gate = {work_.gate.of(tile), config_.shared_size};
+  if (!config_.gated) return input_.multiply(block, blocks, mine.count, prepared, {logits, gate});
   const Linear::Output up = {work_.up.of(tile), config_.shared_size};
   if (!config_.shared_gated)
     return input_.multiply(block, blocks, mine.count, prepared, {logits, gate, up});
@@ -141,7 +143,7 @@ void ExpertLayer::activate_shared(const RowTile& tile, const Range& rows) {
   const std::size_t size = config_.shared_size;
   for (std::uint32_t i = rows.begin; i < rows.end; ++i) {
     float* gate = work_.gate.row(tile, i, size);
-    float* up = work_.up.row(tile, i, size);
+    float* up = config_.gated ? work_.up.row(tile, i, size) : nullptr;
     clamp_gates(config_.limit, gate, up, size);
     work_.kernels.gate(config_.activation, gate, up, size, gate);
     shared_down_->prepare(gate, i, work_.count(set_, tile), work_.prepared(tile));

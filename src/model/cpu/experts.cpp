@@ -177,6 +177,7 @@ Experts::Experts(const load::ExpertsConfig& config, std::size_t hidden,
       lanes_(topology.lanes()),
       groups_(topology.groups().size()),
       activation_(config.activation),
+      gated_(config.gated),
       limit_(config.limit),
       shared_(std::make_unique<Group[]>(groups_)) {
   products_.reserve(layers.size() * count_);
@@ -195,9 +196,13 @@ Experts::Experts(const load::ExpertsConfig& config, std::size_t hidden,
         return config.bias ? weights.vector(fmt::format("{}{}.{}.bias", layer, name, e))
                            : std::span<const float>();
       };
-      const ExpertProducts& products = products_.emplace_back(ExpertProducts{
-          Linear(kernels, {of("ffn_gate"), of("ffn_up")}), Linear(kernels, {of("ffn_down")}),
-          bias("ffn_gate"), bias("ffn_up"), bias("ffn_down")});
+      const ExpertProducts& products = products_.emplace_back(
+          config.gated
+              ? ExpertProducts{Linear(kernels, {of("ffn_gate"), of("ffn_up")}),
+                               Linear(kernels, {of("ffn_down")}), bias("ffn_gate"), bias("ffn_up"),
+                               bias("ffn_down")}
+              : ExpertProducts{Linear(kernels, {of("ffn_up")}), Linear(kernels, {of("ffn_down")}),
+                               bias("ffn_up"), std::span<const float>(), bias("ffn_down")});
       prepared_row_bytes_ =
           std::max({prepared_row_bytes_, products.gate_up.row_bytes(), products.down.row_bytes()});
     }
@@ -210,6 +215,7 @@ Experts::Experts(const load::ExpertsConfig& config, std::size_t hidden,
 
 void clamp_gates(float limit, float* gate, float* up, std::size_t size) {
   if (limit == 0.0F) return;
+  assert(up != nullptr);
   for (std::size_t i = 0; i < size; ++i) {
     gate[i] = std::min(gate[i], limit);
     up[i] = std::clamp(up[i], -limit, limit);
@@ -227,7 +233,7 @@ void Experts::reserve(std::size_t rows) {
   grow(entries_, entries);
   grow(rows_, entries);
   grow(gate_, entries * inner_);
-  grow(up_, entries * inner_);
+  if (gated_) grow(up_, entries * inner_);
   grow(results_, entries * hidden_);
   prepared_.reserve(entries * prepared_row_bytes_);
 }
@@ -360,6 +366,10 @@ void Experts::compute(std::uint32_t layer, const Rows& rows, const float* x,
   meet();
   share_products(products_.front().gate_up,
                  [&](const Expert& expert, std::uint32_t block, std::uint32_t of) {
+                   if (!gated_) {
+                     return expert.products.gate_up.multiply(
+                         block, of, expert.count, prepared(expert), {{gate(expert), inner_}});
+                   }
                    expert.products.gate_up.multiply(block, of, expert.count, prepared(expert),
                                                     {{gate(expert), inner_}, {up(expert), inner_}});
                  });
@@ -369,7 +379,7 @@ void Experts::compute(std::uint32_t layer, const Rows& rows, const float* x,
       if (!bias.empty()) kernels_.add(sum, bias.data(), inner_);
     };
     float* activated = gate(expert) + row * inner_;
-    float* factor = up(expert) + row * inner_;
+    float* factor = gated_ ? up(expert) + row * inner_ : nullptr;
     add(activated, expert.products.gate_bias);
     add(factor, expert.products.up_bias);
     clamp_gates(limit_, activated, factor, inner_);

@@ -139,6 +139,7 @@ class Experts {
   Gating gating_;  // but for the bias
   std::size_t lanes_, groups_;
   load::Activation activation_;
+  bool gated_;
   float limit_;
   std::vector<std::span<const float>> router_bias_, choice_bias_;  // by layer; empty: none
   std::vector<const Matrix*> token_experts_;                       // by layer; null: by the router

@@ -147,12 +147,17 @@ void ModelRunner::add_layers() {
   }
   std::vector<std::uint32_t> layers_of_kind(experts_.size(), 0);
 
+  // Behind the last mixer no row is needed that has no output.
+  std::size_t last_mixer = 0;
+  for (std::size_t i = 0; i < layers; ++i) {
+    if (config_.layers[i].mixes()) last_mixer = i;
+  }
   Residual before;
   std::uint32_t cache_layer = first_cache_layer_, state_layer = 0;
   for (std::size_t i = 0; i < layers; ++i) {
     const load::LayerConfig& layer = config_.layers[i];
     const std::string name = prefix(i);
-    const bool last = i + 1 == layers;
+    const bool last = i >= last_mixer;
     const RowSet set = last ? RowSet::kWanted : RowSet::kAll;
     // The first layer follows no sublayer, and the last one computes fewer rows.
     std::size_t like = i;
@@ -164,65 +169,84 @@ void ModelRunner::add_layers() {
     }
     program_.begin_layer(static_cast<std::int32_t>(i), static_cast<std::int32_t>(like));
 
+    // What stands beside it takes all rows once more.
+    const RowSet mixer_set = layer.beside ? RowSet::kAll : set;
     if (const load::AttentionConfig* attention = layer.attention()) {
       mixers_.emplace_back(std::in_place_type<Attention>, *attention, *weights_, name,
-                           cache_layer++, set, rope(*attention), splits(*attention), work_);
+                           cache_layer++, mixer_set, rope(*attention), splits(*attention), work_);
     } else if (const load::LatentConfig* latent = layer.latent()) {
       mixers_.emplace_back(std::in_place_type<LatentAttention>, *latent, *weights_, name,
-                           cache_layer, set, ropes_[static_cast<std::size_t>(latent->rope)],
+                           cache_layer, mixer_set, ropes_[static_cast<std::size_t>(latent->rope)],
                            latent_rows(*latent), picked(1, latent->index_top), work_);
       cache_layer += latent->index_heads > 0 ? 2 : 1;
     } else if (const load::CompressedConfig* compressed = layer.compressed()) {
       const bool entries = compressed->ratio > 0;
       mixers_.emplace_back(std::in_place_type<CompressedAttention>, *compressed, *weights_, name,
-                           cache_layer, state_layer, set,
+                           cache_layer, state_layer, mixer_set,
                            ropes_[static_cast<std::size_t>(compressed->rope)],
                            picked(compressed->ratio, compressed->index_top), work_);
       cache_layer += entries ? 2 : 1;
       state_layer += entries ? 1 : 0;
     } else if (const load::DeltaConfig* delta = layer.delta()) {
-      mixers_.emplace_back(std::in_place_type<Delta>, *delta, *weights_, name, state_layer++, set,
-                           work_);
-    } else {
-      mixers_.emplace_back(std::in_place_type<ShortConv>, *layer.short_conv(), *weights_, name,
-                           state_layer++, set, work_);
+      mixers_.emplace_back(std::in_place_type<Delta>, *delta, *weights_, name, state_layer++,
+                           mixer_set, work_);
+    } else if (const auto* mamba = std::get_if<load::MambaConfig>(&layer.mixer)) {
+      mixers_.emplace_back(std::in_place_type<Mamba>, *mamba, *weights_, name, state_layer++,
+                           mixer_set, work_);
+    } else if (const load::ShortConvConfig* convolution = layer.short_conv()) {
+      mixers_.emplace_back(std::in_place_type<ShortConv>, *convolution, *weights_, name,
+                           state_layer++, mixer_set, work_);
     }
-    std::visit(
-        [&](auto& mixer) {
-          joins_
-              .emplace_back(std::move(before),
-                            Norm(layer.mixer_norms.before, *weights_, name + "attn_norm", kernels),
-                            RowSet::kAll, mixer.input(), work_, false,
-                            stream_mix(name + "hc_attn", true))
-              .add_steps("norm", program_);
-          mixer.add_steps(program_);
-          before = Residual(layer.mixer_norms, *weights_, name, "post_attention_norm",
-                            "attn_output_norm", mixer.output_bias(), kernels);
-        },
-        mixers_.back());
+    const auto add_mixer = [&](auto& mixer) {
+      joins_
+          .emplace_back(std::move(before),
+                        Norm(layer.mixer_norms.before, *weights_, name + "attn_norm", kernels),
+                        RowSet::kAll, mixer.input(), work_, false,
+                        stream_mix(name + "hc_attn", true))
+          .add_steps("norm", program_);
+      mixer.add_steps(program_);
+      before = Residual(layer.mixer_norms, *weights_, name, "post_attention_norm",
+                        "attn_output_norm", mixer.output_bias(), kernels);
+    };
+    if (layer.mixes()) std::visit(add_mixer, mixers_.back());
+    if (layer.beside) {
+      mixers_.emplace_back(std::in_place_type<Mamba>, *layer.beside, *weights_, name, state_layer++,
+                           set, work_);
+      auto& mamba = std::get<Mamba>(mixers_.back());
+      joins_
+          .emplace_back(std::move(before),
+                        Norm(layer.mixer_norms.before, *weights_, name + "attn_norm", kernels),
+                        RowSet::kAll, mamba.input(), work_, true)
+          .add_steps("norm-beside", program_);
+      mamba.add_steps(program_);
+      load::SublayerConfig end = layer.mixer_norms;
+      end.scale = layer.beside_scale;
+      before = Residual(end, *weights_, name, "post_attention_norm", "attn_output_norm",
+                        Mamba::output_bias(), kernels);
+    }
 
     if (const load::MlpConfig* dense = layer.dense()) {
       mlps_.emplace_back(std::in_place_type<model::Mlp>, *dense, *weights_, name, set, work_);
-    } else {
+    } else if (layer.experts() != nullptr) {
       std::size_t kind = 0;
       while (experts_[kind].first != *layer.experts()) ++kind;
       mlps_.emplace_back(std::in_place_type<ExpertLayer>, *layer.experts(), *weights_, name,
                          experts_[kind].second, layers_of_kind[kind]++, set, work_);
     }
-    std::visit(
-        [&](auto& mlp) {
-          Norm norm = layer.parallel
-                          ? Norm(layer.mixer_norms.before, *weights_, name + "attn_norm", kernels)
-                          : Norm(layer.mlp_norms.before, *weights_, name + "ffn_norm", kernels);
-          joins_
-              .emplace_back(std::move(before), std::move(norm), set, mlp.input(), work_,
-                            layer.parallel, stream_mix(name + "hc_ffn", true))
-              .add_steps("mlp-norm", program_);
-          mlp.add_steps(program_);
-          before = Residual(layer.mlp_norms, *weights_, name, "post_ffw_norm", "layer_output_norm",
-                            mlp.output_bias(), kernels);
-        },
-        mlps_.back());
+    const auto add_mlp = [&](auto& mlp) {
+      Norm norm = layer.parallel
+                      ? Norm(layer.mixer_norms.before, *weights_, name + "attn_norm", kernels)
+                      : Norm(layer.mlp_norms.before, *weights_,
+                             name + (layer.mixes() ? "ffn_norm" : "attn_norm"), kernels);
+      joins_
+          .emplace_back(std::move(before), std::move(norm), set, mlp.input(), work_, layer.parallel,
+                        stream_mix(name + "hc_ffn", true))
+          .add_steps("mlp-norm", program_);
+      mlp.add_steps(program_);
+      before = Residual(layer.mlp_norms, *weights_, name, "post_ffw_norm", "layer_output_norm",
+                        mlp.output_bias(), kernels);
+    };
+    if (!std::holds_alternative<std::monostate>(layer.mlp)) std::visit(add_mlp, mlps_.back());
   }
   program_.end_layers();
   const std::string last_norm =

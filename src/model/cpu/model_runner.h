@@ -25,6 +25,7 @@
 #include "model/blocks/join.h"
 #include "model/blocks/latent_attention.h"
 #include "model/blocks/logits.h"
+#include "model/blocks/mamba.h"
 #include "model/blocks/program.h"
 #include "model/blocks/short_conv.h"
 #include "model/blocks/workspace.h"
@@ -103,7 +104,8 @@ class ModelRunner {
   const cores::Recording& last_graph() const { return graphs_.last(); }
 
  private:
-  using Mixer = std::variant<Attention, LatentAttention, CompressedAttention, Delta, ShortConv>;
+  using Mixer =
+      std::variant<Attention, LatentAttention, CompressedAttention, Delta, Mamba, ShortConv>;
   using Mlp = std::variant<model::Mlp, ExpertLayer>;
 
   void add_layers();

@@ -72,6 +72,9 @@ std::string attention_text(const load::AttentionConfig& attention,
   add(text, attention.gated, "output gate");
   if (attention.softcap != 0.0F) text += fmt::format(", capped at {}", attention.softcap);
   add(text, attention.temperature != 0.0F, "temperature by position");
+  add(text, attention.values_of_keys, "values of the keys' matrix");
+  add(text, static_cast<bool>(attention.value_norm), "values normed");
+  if (attention.shares >= 0) text += fmt::format(", keys and values of layer {}", attention.shares);
   if (attention.rope < 0) return text + ", no positions";
   return text + ", " + rope_text(config.ropes[static_cast<std::size_t>(attention.rope)]);
 }
@@ -159,7 +162,10 @@ std::string experts_text(const load::ExpertsConfig& experts) {
     text += fmt::format(", of {} of {} groups", experts.groups_used, experts.groups);
   add(text, experts.by_token, "chosen by the token's number");
   if (experts.limit > 0.0F) text += fmt::format(", within {}", experts.limit);
-  if (experts.shared_size > 0) text += fmt::format(", a shared one of {}", experts.shared_size);
+  if (experts.shared_size > 0) {
+    text += fmt::format(", {} of {}", experts.apart ? "a dense feed-forward beside them"
+                                                   : "a shared one", experts.shared_size);
+  }
   return text;
 }
 
@@ -192,6 +198,8 @@ LayerKind describe(const load::LayerConfig& layer, const load::ModelConfig& conf
     kind.json["experts"] = experts.count;
     kind.json["experts_used"] = experts.used;
   }
+  if (config.layer_inputs.size > 0)
+    kind.text += fmt::format("; {} inputs by the token", config.layer_inputs.size);
   return kind;
 }
 

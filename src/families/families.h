@@ -46,6 +46,7 @@ extern const Reader kDeepseekV4;
 extern const Reader kExaone4;
 extern const Reader kGemma2;
 extern const Reader kGemma3;
+extern const Reader kGemma4;
 extern const Reader kGemmaEmbedding;
 extern const Reader kGlm4;
 extern const Reader kGlm4Moe;

@@ -4,6 +4,7 @@
 #include <cmath>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "kernels/cache_type.h"
 #include "load/tensor_roles.h"
@@ -12,10 +13,15 @@
 namespace dovetail::study {
 namespace {
 
+// Of one of several, which have numbers.
 bool is_expert(std::string_view name) {
-  return name.find(".ffn_gate.") != std::string_view::npos ||
-         name.find(".ffn_up.") != std::string_view::npos ||
-         name.find(".ffn_down.") != std::string_view::npos;
+  for (const std::string_view stem : {".ffn_gate.", ".ffn_up.", ".ffn_down."}) {
+    const std::size_t at = name.find(stem);
+    if (at == std::string_view::npos) continue;
+    const std::string_view rest = name.substr(at + stem.size());
+    return !rest.empty() && rest.front() >= '0' && rest.front() <= '9';
+  }
+  return false;
 }
 
 // Positions that `tokens` rows from `first` on see, all together.
@@ -52,7 +58,8 @@ void ModelWork::Products::add(const load::TensorView& matrix, bool every_row, do
 
 ModelWork::ModelWork(const load::ModelSource& source, const model::CacheShape& cache, bool bf16) {
   const load::ModelConfig& config = source.config;
-  std::size_t cached = 0;  // layers
+  std::size_t cached = 0;                                // layers
+  std::vector<std::size_t> held_by(config.layers.size());  // of the cache's, by layer
   for (std::size_t i = 0; i < config.layers.size(); ++i) {
     const load::LayerConfig& layer = config.layers[i];
     if (const load::ExpertsConfig* experts = layer.experts())
@@ -61,7 +68,9 @@ ModelWork::ModelWork(const load::ModelSource& source, const model::CacheShape& c
     const load::LatentConfig* latent = layer.latent();
     const load::CompressedConfig* compressed = layer.compressed();
     if (attention == nullptr && latent == nullptr && compressed == nullptr) continue;
-    const model::CacheShape::Layer& held = cache.layers()[cached++];
+    const bool shares = attention != nullptr && attention->shares >= 0;
+    held_by[i] = shares ? held_by[static_cast<std::size_t>(attention->shares)] : cached++;
+    const model::CacheShape::Layer& held = cache.layers()[held_by[i]];
     Attention kind;
     if (compressed != nullptr) {
       // Its window, as far as it goes; entries beside it are few, but for the indexer's.

@@ -57,7 +57,7 @@ class AttentionSplits {
 class Attention {
  public:
   // Of the layer whose tensors' names begin with `layer` ("blk.3."), the `cache_layer`-th that has
-  // attention. `set`: the rows that it computes beyond their keys and values. `rope` is null where
+  // attention, or the other layer's whose keys and values it has. `set`: the rows that it computes beyond their keys and values. `rope` is null where
   // nothing turns. `splits` are those of all layers alike.
   Attention(const load::AttentionConfig& config, const ModelWeights& weights,
             const std::string& layer, std::uint32_t cache_layer, RowSet set, const RopeTable* rope,
@@ -71,7 +71,11 @@ class Attention {
   void add_steps(Program& program);
 
  private:
+  bool shares() const { return config_.shares >= 0; }
+  void project(std::uint32_t tile, std::uint32_t block, std::uint32_t blocks);
   void place(const RowTile& tile, const Range& rows);
+  void turn(float* head, const Norm& norm, std::uint32_t position) const;
+  void store(const RowTile& tile, std::uint32_t index, const PassRow& row);
   std::size_t table_index(std::size_t block) const;
   void attend(std::uint32_t tile, std::uint32_t block, std::uint32_t blocks);
   void attend(const RowTile& tile, std::uint32_t kv_head, const QueryTile& queries,
@@ -89,10 +93,11 @@ class Attention {
   const RopeTable* rope_;
   AttentionSplits& splits_;
   std::size_t query_size_, kv_size_;  // of all heads of a token
+  bool by_head_;                      // norms of queries and keys are
   std::size_t projected_size_;        // of what attn_q gives for a token: gates, too
   Linear query_key_value_, output_;
   std::span<const float> query_bias_, key_bias_, value_bias_, output_bias_, sinks_;
-  Norm query_norm_, key_norm_;
+  Norm query_norm_, key_norm_, value_norm_;
 };
 
 }  // namespace dovetail::model

@@ -25,7 +25,9 @@ std::shared_ptr<const ModelWeights> unpacked_weights(
 load::ModelConfig config_of(const load::ModelConfig& config, ModelRunner::Layers layers) {
   load::ModelConfig out = config;
   out.draft_layer.reset();
-  if (layers == ModelRunner::Layers::kDraft) out.layers = {*config.draft_layer};
+  if (layers != ModelRunner::Layers::kDraft) return out;
+  out.layers = {*config.draft_layer};
+  out.layer_inputs = {};
   return out;
 }
 
@@ -84,6 +86,8 @@ ModelRunner::ModelRunner(std::shared_ptr<const ModelWeights> weights,
     input_.emplace(std::in_place_type<Embed>, config_, *weights_, work_);
   }
   std::visit([this](auto& input) { input.add_steps(program_); }, *input_);
+  if (config_.layer_inputs.size > 0)
+    layer_inputs_.emplace(config_, *weights_, work_).add_steps(program_);
   add_layers();
   assert(program_.steps().size() <= kMostLayerSteps * config_.layers.size() + kMostOtherSteps);
 }
@@ -149,6 +153,7 @@ void ModelRunner::add_layers() {
 
   Residual before;
   std::uint32_t cache_layer = first_cache_layer_, state_layer = 0;
+  std::vector<std::uint32_t> cached(layers);  // what the cache has of a layer
   for (std::size_t i = 0; i < layers; ++i) {
     const load::LayerConfig& layer = config_.layers[i];
     const std::string name = prefix(i);
@@ -165,8 +170,10 @@ void ModelRunner::add_layers() {
     program_.begin_layer(static_cast<std::int32_t>(i), static_cast<std::int32_t>(like));
 
     if (const load::AttentionConfig* attention = layer.attention()) {
-      mixers_.emplace_back(std::in_place_type<Attention>, *attention, *weights_, name,
-                           cache_layer++, set, rope(*attention), splits(*attention), work_);
+      cached[i] = attention->shares < 0 ? cache_layer++
+                                        : cached[static_cast<std::size_t>(attention->shares)];
+      mixers_.emplace_back(std::in_place_type<Attention>, *attention, *weights_, name, cached[i],
+                           set, rope(*attention), splits(*attention), work_);
     } else if (const load::LatentConfig* latent = layer.latent()) {
       mixers_.emplace_back(std::in_place_type<LatentAttention>, *latent, *weights_, name,
                            cache_layer, set, ropes_[static_cast<std::size_t>(latent->rope)],
@@ -223,6 +230,16 @@ void ModelRunner::add_layers() {
                             mlp.output_bias(), kernels);
         },
         mlps_.back());
+    if (layer_inputs_) {
+      LayerInput& end = layer_ends_.emplace_back(config_, *weights_, name, i, set, work_);
+      joins_.emplace_back(std::move(before), Norm(), set, end.input(), work_)
+          .add_steps("input-rows", program_);
+      end.add_steps(program_);
+      before = Residual({{}, config_.layer_inputs.norm, {}}, *weights_, name, "post_norm", "",
+                        end.output_bias(), kernels);
+    }
+    if (layer.scaled)
+      before.scale_sum(weights_->vector(name + "layer_output_scale.weight").front());
   }
   program_.end_layers();
   const std::string last_norm =

@@ -48,6 +48,11 @@ std::string rope_text(const load::RopeConfig& rope) {
   if (rope.scaling == load::RopeScaling::kLongRope) {
     return text + fmt::format(", longrope beyond {} positions", rope.original_context);
   }
+  const auto turning =
+      std::count_if(rope.frequency_divisors.begin(), rope.frequency_divisors.end(),
+                    [](float divisor) { return divisor < load::kDivisorOfNone; });
+  if (const std::size_t all = rope.frequency_divisors.size(); static_cast<std::size_t>(turning) < all)
+    return text + fmt::format(", {} of {} pairs turn", turning, all);
   if (!rope.frequency_divisors.empty()) return text + ", divisors of its frequencies in the file";
   if (rope.scaling == load::RopeScaling::kNone) return text;
   return text + fmt::format(", {} scaling by {}", scaling_name(rope.scaling), rope.factor);

@@ -397,10 +397,9 @@ RopeConfig read_rope_of_hf(Fields& fields, const RopeRules& rules, ModelConfig& 
 }  // namespace
 
 void turn_part(RopeConfig& rope, std::uint32_t head_dim, float part, float factor) {
-  constexpr float kStands = 1e30F;
   const std::size_t pairs = head_dim / 2;
   const auto turning = static_cast<std::size_t>(part * static_cast<float>(head_dim) / 2.0F);
-  rope.frequency_divisors.assign(pairs, kStands);
+  rope.frequency_divisors.assign(pairs, load::kDivisorOfNone);
   std::fill_n(rope.frequency_divisors.begin(), std::min(turning, pairs), factor);
 }
 

@@ -20,6 +20,9 @@ namespace dovetail::load {
 
 enum class RopeScaling : std::uint8_t { kNone, kLinear, kLlama3, kYarn, kLongRope };
 
+// A divisor of a frequency that is none: the pair stands.
+inline constexpr float kDivisorOfNone = 1e30F;
+
 // Rotary position embedding (Su et al., https://arxiv.org/abs/2104.09864).
 struct RopeConfig {
   float theta = 10000.0F;
@@ -267,7 +270,7 @@ struct ExpertsConfig {
   // ffn_down. Each takes and leaves rows normed for it alone, of the same residual: that one leaves
   // post_ffw_norm_1; the router takes ffn_gate_inp_norm, over the root of hidden_size, and experts
   // pre_ffw_norm_2, of which the sum is normed by post_ffw_norm_2.
-  NormConfig apart;
+  NormConfig apart = {};
 
   bool operator==(const ExpertsConfig&) const = default;
 };

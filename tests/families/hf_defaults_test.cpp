@@ -25,7 +25,6 @@ void expect_same(const ModelConfig& got, const ModelConfig& wanted) {
   EXPECT_EQ(got.layers, wanted.layers);
   EXPECT_EQ(got.ropes, wanted.ropes);
   EXPECT_EQ(got.vocab_size, wanted.vocab_size);
-  EXPECT_EQ(got.max_context, wanted.max_context);
   EXPECT_EQ(got.layer_inputs, wanted.layer_inputs);
   EXPECT_EQ(got.draft_layers, wanted.draft_layers);
   EXPECT_EQ(got.tied_embeddings, wanted.tied_embeddings);

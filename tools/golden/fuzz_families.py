@@ -129,7 +129,9 @@ def write_by_transformers(folder, parsed, kind, seed):
     for name, tensor in model.state_dict().items():
         if tensor.dtype == torch.float32:
             norm = "norm" in name.lower() and "bias" not in name
-            tensor.normal_(std=0.2 if norm else 0.25).add_(norm and not make_models.adds_one(parsed.get_text_config()))
+            one = norm and not make_models.adds_one(parsed.get_text_config())
+            one |= name.endswith(make_models.SCALES)
+            tensor.normal_(std=0.2 if norm or one else 0.25).add_(one)
     model.save_pretrained(folder)
 
 

@@ -1008,6 +1008,7 @@ def mxfp4_weights(random, shape):
     return torch.tensor(codes), torch.tensor(scales), torch.tensor(values, dtype=torch.float32)
 
 
+SCALES = ("layer_scalar", "router.scale", "per_expert_scale")  # of Gemma 4, about 1
 KEPT_WIDE = "e_score_correction_bias"  # float32 in published models of 16 bits
 
 
@@ -1031,7 +1032,7 @@ def random_weights(config, seed):
         if "norm" in name:
             # Gemma's weights lack the one that its norms added up to Gemma 3.
             values = 0.2 * values + (0 if adds_one(config) else 1)
-        elif name.endswith(("layer_scalar", "router.scale", "per_expert_scale")):
+        elif name.endswith(SCALES):
             values = 0.2 * values + 1
         elif name.endswith(KEPT_WIDE):
             values = 0.2 * values

@@ -112,7 +112,9 @@ Attention::Attention(const load::AttentionConfig& config, const ModelWeights& we
 }
 
 void Attention::add_steps(Program& program) {
-  const auto all = [this](std::uint32_t tile) { return work_.tile(tile).rows.size(); };
+  const auto all = [this](std::uint32_t tile) {
+    return work_.count(projected(), work_.tile(tile));
+  };
   const auto wanted = [this](std::uint32_t tile) { return work_.count(set_, work_.tile(tile)); };
   program.add({.name = "query-key-value",
                .matrix = true,
@@ -160,7 +162,7 @@ void Attention::add_steps(Program& program) {
 
 void Attention::project(std::uint32_t index, std::uint32_t block, std::uint32_t blocks) {
   const RowTile& tile = work_.tile(index);
-  const std::size_t rows = tile.rows.size();
+  const std::size_t rows = work_.count(projected(), tile);
   const std::byte* prepared = work_.prepared(tile);
   const Linear::Output query = {work_.query.of(tile), projected_size_};
   if (shares()) return query_key_value_.multiply(block, blocks, rows, prepared, {query});
@@ -176,7 +178,7 @@ void Attention::place(const RowTile& tile, const Range& rows) {
   const kernels::Kernels& kernels = work_.kernels;
   const std::size_t dim = config_.head_dim;
   for (std::uint32_t i = rows.begin; i < rows.end; ++i) {
-    const PassRow& row = work_.pass.rows()[tile.rows.begin + i];
+    const PassRow& row = work_.pass.rows()[work_.row(projected(), tile, i)];
     const std::uint32_t position = row.position;
     float* query = work_.query.row(tile, i, projected_size_);
     if (config_.bias) kernels.add(query, query_bias_.data(), projected_size_);
@@ -243,6 +245,14 @@ std::size_t Attention::table_index(std::size_t block) const {
   return block * shape.groups() + shape.layers()[cache_layer_].group;
 }
 
+std::size_t Attention::index_of(const RowTile& tile, std::uint32_t row) const {
+  if (projected() == RowSet::kAll) return row - tile.rows.begin;
+  const std::span<const std::uint32_t> wanted =
+      work_.pass.wanted().subspan(tile.wanted.begin, tile.wanted.size());
+  return static_cast<std::size_t>(std::lower_bound(wanted.begin(), wanted.end(), row) -
+                                  wanted.begin());
+}
+
 // The longer contexts are neighbours, so blocks take items in turns.
 void Attention::attend(std::uint32_t index, std::uint32_t block, std::uint32_t blocks) {
   const RowTile& tile = work_.tile(index);
@@ -301,7 +311,7 @@ void Attention::attend(const RowTile& tile, std::uint32_t kv_head, const QueryTi
   args.cache_type = work_.cache->shape().type();
   args.key_blocks = keys.data();
   args.value_blocks = values.data();
-  args.query = work_.query.row(tile, queries.row - tile.rows.begin, projected_size_) +
+  args.query = work_.query.row(tile, index_of(tile, queries.row), projected_size_) +
                kv_head * group * config_.head_dim;
   args.query_stride = projected_size_;
   args.rows = queries.rows;

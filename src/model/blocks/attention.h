@@ -63,7 +63,7 @@ class Attention {
             const std::string& layer, std::uint32_t cache_layer, RowSet set, const RopeTable* rope,
             AttentionSplits& splits, Workspace& workspace);
 
-  // Prepares the rows that come in: all of a tile.
+  // Prepares the rows that come in: all of a tile, or of the set where it makes no keys and values.
   const Linear& input() const { return query_key_value_; }
   // Is still to be added to what it leaves; empty: none.
   std::span<const float> output_bias() const { return output_bias_; }
@@ -82,6 +82,10 @@ class Attention {
               kernels::AttentionArgs args);
   void part_gates(float* query, float* gate) const;
   void take_attended(std::uint32_t tile, const Range& rows);
+  // The rows whose queries are projected: all of a tile, or, without keys and values, those of the
+  // set. And where a row of the tile is among them.
+  RowSet projected() const { return shares() ? set_ : RowSet::kAll; }
+  std::size_t index_of(const RowTile& tile, std::uint32_t row) const;
   const Range& queries(const RowTile& tile) const {
     return set_ == RowSet::kAll ? tile.queries : tile.wanted_queries;
   }

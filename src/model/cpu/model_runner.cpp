@@ -36,6 +36,10 @@ bool has_experts(const load::ModelConfig& config) {
                      [](const load::LayerConfig& layer) { return layer.experts() != nullptr; });
 }
 
+bool shares_keys(const load::LayerConfig& layer) {
+  return layer.attention() != nullptr && layer.attention()->shares >= 0;
+}
+
 // Steps of a layer at most, joins and all.
 constexpr std::size_t kMostLayerSteps = 20;
 // And outside of the layers.
@@ -154,14 +158,16 @@ void ModelRunner::add_layers() {
   Residual before;
   std::uint32_t cache_layer = first_cache_layer_, state_layer = 0;
   std::vector<std::uint32_t> cached(layers);  // what the cache has of a layer
+  // Behind the last layer that keeps something of a row only rows with outputs go on.
+  std::size_t last = layers - 1;
+  while (shares_keys(config_.layers[last])) --last;
   for (std::size_t i = 0; i < layers; ++i) {
     const load::LayerConfig& layer = config_.layers[i];
     const std::string name = prefix(i);
-    const bool last = i + 1 == layers;
-    const RowSet set = last ? RowSet::kWanted : RowSet::kAll;
-    // The first layer follows no sublayer, and the last one computes fewer rows.
+    const RowSet set = i >= last ? RowSet::kWanted : RowSet::kAll;
+    // The first layer follows no sublayer, and the last ones compute fewer rows.
     std::size_t like = i;
-    for (std::size_t j = 1; j < i && !last; ++j) {
+    for (std::size_t j = i > last ? last + 1 : 1; j < i && i != last; ++j) {
       if (config_.layers[j] == layer) {
         like = j;
         break;
@@ -199,7 +205,7 @@ void ModelRunner::add_layers() {
           joins_
               .emplace_back(std::move(before),
                             Norm(layer.mixer_norms.before, *weights_, name + "attn_norm", kernels),
-                            RowSet::kAll, mixer.input(), work_, false,
+                            i > last ? set : RowSet::kAll, mixer.input(), work_, false,
                             stream_mix(name + "hc_attn", true))
               .add_steps("norm", program_);
           mixer.add_steps(program_);

@@ -48,10 +48,10 @@ std::string rope_text(const load::RopeConfig& rope) {
   if (rope.scaling == load::RopeScaling::kLongRope) {
     return text + fmt::format(", longrope beyond {} positions", rope.original_context);
   }
-  const auto turning =
-      std::count_if(rope.frequency_divisors.begin(), rope.frequency_divisors.end(),
-                    [](float divisor) { return divisor < load::kDivisorOfNone; });
-  if (const std::size_t all = rope.frequency_divisors.size(); static_cast<std::size_t>(turning) < all)
+  const auto turning = std::count_if(rope.frequency_divisors.begin(), rope.frequency_divisors.end(),
+                                     [](float divisor) { return divisor < load::kDivisorOfNone; });
+  if (const std::size_t all = rope.frequency_divisors.size();
+      static_cast<std::size_t>(turning) < all)
     return text + fmt::format(", {} of {} pairs turn", turning, all);
   if (!rope.frequency_divisors.empty()) return text + ", divisors of its frequencies in the file";
   if (rope.scaling == load::RopeScaling::kNone) return text;
@@ -168,8 +168,9 @@ std::string experts_text(const load::ExpertsConfig& experts) {
   add(text, experts.by_token, "chosen by the token's number");
   if (experts.limit > 0.0F) text += fmt::format(", within {}", experts.limit);
   if (experts.shared_size > 0) {
-    text += fmt::format(", {} of {}", experts.apart ? "a dense feed-forward beside them"
-                                                   : "a shared one", experts.shared_size);
+    text += fmt::format(", {} of {}",
+                        experts.apart ? "a dense feed-forward beside them" : "a shared one",
+                        experts.shared_size);
   }
   return text;
 }

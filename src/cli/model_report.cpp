@@ -66,9 +66,8 @@ std::uint64_t scratch_bytes(const load::ModelConfig& config, const EngineOptions
     }
   }
   widest = std::max(widest, query);
-  const std::uint64_t floats =
-      (1 + config.hyper.streams) * hidden + 2 * query + 2 * kv + mlp + widest +
-      config.layers.size() * config.layer_inputs.size;
+  const std::uint64_t floats = (1 + config.hyper.streams) * hidden + 2 * query + 2 * kv + mlp +
+                               widest + config.layers.size() * config.layer_inputs.size;
   return 4 * (floats * options.max_num_batched_tokens +
               std::uint64_t{config.vocab_size} * options.max_num_seqs);
 }

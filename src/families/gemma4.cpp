@@ -108,9 +108,9 @@ void read_layer_config(Fields& fields, const json& given, std::vector<Gemma4Laye
     fields.take_failure(of.status());
   }
   if (found != given.size()) {
-    fields.reject(kLayers, fmt::format("{} members, {} of them objects of layers", given.size(), found),
-                  fmt::format("objects by the numbers of the {} layers", layers.size()),
-                  ErrorKind::kInvalid);
+    fields.reject(
+        kLayers, fmt::format("{} members, {} of them objects of layers", given.size(), found),
+        fmt::format("objects by the numbers of the {} layers", layers.size()), ErrorKind::kInvalid);
   }
   // Rotary embedding is of a kind of layers.
   for (const Gemma4Layer& one : layers) {
@@ -190,7 +190,8 @@ std::size_t read_sharing(Fields& fields, std::vector<Gemma4Layer>& layers) {
 void read_feed_forwards(Fields& fields, std::size_t own, std::vector<Gemma4Layer>& layers) {
   constexpr std::uint32_t kMost = load::kLargestIntermediateSize;
   if (fields.gguf() && fields.is_array(kGemma4FeedForward)) {
-    const std::vector<std::uint32_t> sizes = fields.counts(kGemma4FeedForward, layers.size(), kMost);
+    const std::vector<std::uint32_t> sizes =
+        fields.counts(kGemma4FeedForward, layers.size(), kMost);
     for (std::size_t i = 0; i < sizes.size() && i < layers.size(); ++i)
       layers[i].feed_forward = sizes[i];
     return;
@@ -236,8 +237,7 @@ void read_layer_inputs(Fields& fields, const NormConfig& norm, ModelConfig& conf
   inputs.norm = norm;
   inputs.embedding_scale = gemma_row_scale(fields, "per_layer_token_embd.weight", inputs.size);
   if (fields.gguf()) return;
-  const std::uint32_t tokens =
-      fields.count(kTokens, 1, load::kLargestVocabulary).value_or(262144);
+  const std::uint32_t tokens = fields.count(kTokens, 1, load::kLargestVocabulary).value_or(262144);
   if (tokens != config.vocab_size) {
     fields.reject(kTokens, fmt::format("{}", tokens),
                   fmt::format("the vocab_size {}", config.vocab_size));
@@ -245,8 +245,8 @@ void read_layer_inputs(Fields& fields, const NormConfig& norm, ModelConfig& conf
 }
 
 std::optional<ExpertsConfig> read_gemma4_experts(Fields& fields, const NormConfig& norm) {
-  const bool there = fields.gguf() ? has_experts(fields)
-                                   : fields.flag({"", "enable_moe_block"}).value_or(false);
+  const bool there =
+      fields.gguf() ? has_experts(fields) : fields.flag({"", "enable_moe_block"}).value_or(false);
   if (!there) return std::nullopt;
   fields.spell("num_experts_per_tok", "top_k_experts");
   ExpertsConfig experts = read_experts(fields);
@@ -260,12 +260,13 @@ void refuse_both_directions(Fields& fields) {
   // Pictures' tokens see each other with "vision", text's never do.
   const auto given = fields.text(kDirections);
   if (given && *given != "vision") {
-    fields.reject(kDirections, load::quote(*given), "null or 'vision', which is for pictures alone");
+    fields.reject(kDirections, load::quote(*given),
+                  "null or 'vision', which is for pictures alone");
   }
 }
 
 LayerConfig gemma4_layer(const Gemma4Layer& kind, AttentionConfig attention, const NormConfig& norm,
-                     load::Activation activation) {
+                         load::Activation activation) {
   attention.head_dim = kind.head_dim;
   attention.kv_heads = kind.kv_heads;
   attention.rope = kind.slides ? 1 : 0;

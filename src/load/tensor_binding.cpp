@@ -131,8 +131,7 @@ class Binder {
     const bool by_row = attention.query_key_norm == QueryKeyNorm::kRow;
     if (attention.query_key_norm != QueryKeyNorm::kNone) {
       norm(attention.norm, prefix + "attn_q_norm", by_row ? query : attention.head_dim);
-      if (!shares)
-        norm(attention.norm, prefix + "attn_k_norm", by_row ? key : attention.head_dim);
+      if (!shares) norm(attention.norm, prefix + "attn_k_norm", by_row ? key : attention.head_dim);
     }
   }
 

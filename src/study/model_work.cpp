@@ -58,7 +58,7 @@ void ModelWork::Products::add(const load::TensorView& matrix, bool every_row, do
 
 ModelWork::ModelWork(const load::ModelSource& source, const model::CacheShape& cache, bool bf16) {
   const load::ModelConfig& config = source.config;
-  std::size_t cached = 0;                                // layers
+  std::size_t cached = 0;  // layers
   // The first layer that computes only rows with logits beyond its keys and values.
   std::size_t first_last = config.layers.size() - 1;
   const auto shares_keys = [&](std::size_t layer) {

@@ -119,8 +119,9 @@ TEST(Gemma4Folder, MayHaveKeysThatNothingReads) {
   ASSERT_TRUE(opened) << opened.error().message;
   EXPECT_FALSE((*opened)->tensors.contains("blk.3.attn_k.weight"));
   // Those of a layer that has its own are called for.
-  std::erase_if(builder.weights.tensors,
-                [](const auto& tensor) { return tensor.name.find("1.self_attn.k_proj") != std::string::npos; });
+  std::erase_if(builder.weights.tensors, [](const auto& tensor) {
+    return tensor.name.find("1.self_attn.k_proj") != std::string::npos;
+  });
   const test::TempFolder without(test::kInMemory);
   builder.write(without);
   expect_error(open_model(without.path()), "tensor 'blk.1.attn_k.weight'", "missing");

@@ -186,7 +186,8 @@ std::string in_short(const ModelConfig& config, const LayerConfig& layer) {
   if (attention.shares >= 0) out += fmt::format("shares {} ", attention.shares);
   if (config.layer_inputs.size > 0) out += fmt::format("input {} ", config.layer_inputs.size);
   if (layer.scaled) out += "scaled ";
-  if (layer.dense() != nullptr && layer.scaled) out += fmt::format("dense {} ", layer.dense()->size);
+  if (layer.dense() != nullptr && layer.scaled)
+    out += fmt::format("dense {} ", layer.dense()->size);
   out += fmt::format("scale {:.4}|{}", attention.scale, in_short(layer.mixer_norms.behind));
   if (layer.mixer_norms.scale != 1.0F) out += fmt::format(" x{}", layer.mixer_norms.scale);
   if (layer.parallel) out += "|beside";

@@ -80,13 +80,13 @@ test::RandomModelOptions gemma_parts() {
   });
 }
 
-// Values of the keys' matrix, heads of two sizes, layers that have others' keys and values, an input
-// by the token, experts beside a feed-forward in the later two: Gemma 4.
+// Values of the keys' matrix, heads of two sizes, layers that have others' keys and values, an
+// input by the token, experts beside a feed-forward in the later two: Gemma 4.
 test::RandomModelOptions gemma4_parts(DataType type) {
   return four_layers(type, [](ModelConfig& config, LayerConfig& layer, std::size_t i) {
     const load::NormConfig norm = {.kind = load::NormKind::kRms};
     config.ropes.resize(2);
-    config.ropes[1].frequency_divisors = {1.0F, 1.0F, 1.0F, 1.0F, 1e30F, 1e30F, 1e30F, 1e30F,
+    config.ropes[1].frequency_divisors = {1.0F,  1.0F,  1.0F,  1.0F,  1e30F, 1e30F, 1e30F, 1e30F,
                                           1e30F, 1e30F, 1e30F, 1e30F, 1e30F, 1e30F, 1e30F, 1e30F};
     config.layer_inputs.size = 32;
     config.layer_inputs.norm = norm;

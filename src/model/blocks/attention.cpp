@@ -1,6 +1,7 @@
 #include "model/blocks/attention.h"
 
 #include <algorithm>
+#include <cassert>
 #include <vector>
 
 #include "model/blocks/projection.h"
@@ -89,6 +90,7 @@ Attention::Attention(const load::AttentionConfig& config, const ModelWeights& we
       projected_size_(config.gated ? 2 * query_size_ : query_size_),
       query_key_value_(attention_input(config, weights, layer, workspace.kernels)),
       output_(workspace.kernels, {&weights.matrix(layer + "attn_output.weight")}) {
+  assert(!config.gated || !shares());
   if (config.bias) {
     query_bias_ = weights.vector(layer + "attn_q.bias");
     if (!shares()) key_bias_ = weights.vector(layer + "attn_k.bias");

@@ -57,8 +57,9 @@ class AttentionSplits {
 class Attention {
  public:
   // Of the layer whose tensors' names begin with `layer` ("blk.3."), the `cache_layer`-th that has
-  // attention, or the other layer's whose keys and values it has. `set`: the rows that it computes beyond their keys and values. `rope` is null where
-  // nothing turns. `splits` are those of all layers alike.
+  // attention, or the other layer's whose keys and values it has. `set`: the rows that it computes
+  // beyond their keys and values. `rope` is null where nothing turns. `splits` are those of all
+  // layers alike.
   Attention(const load::AttentionConfig& config, const ModelWeights& weights,
             const std::string& layer, std::uint32_t cache_layer, RowSet set, const RopeTable* rope,
             AttentionSplits& splits, Workspace& workspace);

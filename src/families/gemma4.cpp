@@ -30,6 +30,10 @@ constexpr Rename kGemma4HfNames[] = {
     {"model.layers.*.router.per_expert_scale", "blk.*.exp_scales.weight"},
     {"model.layers.*.experts.gate_up_proj", "blk.*.ffn_gate_up_exps.weight"},
     {"model.layers.*.experts.down_proj", "blk.*.ffn_down_exps.weight"},
+    // As quantised checkpoints have them.
+    {"model.layers.*.experts.*.gate_proj", "blk.*.ffn_gate.*"},
+    {"model.layers.*.experts.*.up_proj", "blk.*.ffn_up.*"},
+    {"model.layers.*.experts.*.down_proj", "blk.*.ffn_down.*"},
     {"model.layers.*.pre_feedforward_layernorm_2", "blk.*.pre_ffw_norm_2"},
     {"model.layers.*.post_feedforward_layernorm_1", "blk.*.post_ffw_norm_1"},
     {"model.layers.*.post_feedforward_layernorm_2", "blk.*.post_ffw_norm_2"},

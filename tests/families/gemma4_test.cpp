@@ -1,5 +1,6 @@
 // What files of Gemma 4 may have and may not, beyond the goldens.
 
+#include <fmt/core.h>
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -125,6 +126,41 @@ TEST(Gemma4Folder, MayHaveKeysThatNothingReads) {
   const test::TempFolder without(test::kInMemory);
   builder.write(without);
   expect_error(open_model(without.path()), "tensor 'blk.1.attn_k.weight'", "missing");
+}
+
+// Quantised checkpoints have a tensor for each matrix of an expert.
+TEST(Gemma4Folder, MayHaveExpertsOneByOne) {
+  HfBuilder builder = golden_folder("gemma4-moe-tiny");
+  HfBuilder apart = builder;
+  apart.weights.tensors.clear();
+  for (const auto& tensor : builder.weights.tensors) {
+    const std::size_t at = tensor.name.find("experts.");
+    if (at == std::string::npos) {
+      apart.weights.tensors.push_back(tensor);
+      continue;
+    }
+    const bool both = tensor.name.ends_with("gate_up_proj");
+    const std::size_t experts = tensor.shape[0], rows = tensor.shape[1] / (both ? 2 : 1);
+    const std::size_t bytes = tensor.data.size() / experts / (both ? 2 : 1);
+    for (std::size_t i = 0; i < experts * (both ? 2 : 1); ++i) {
+      const char* part = !both ? "down" : i % 2 == 0 ? "gate" : "up";
+      const auto begin = tensor.data.begin() + static_cast<std::ptrdiff_t>(i * bytes);
+      apart.weights.tensors.push_back(
+          {fmt::format("{}experts.{}.{}_proj.weight", tensor.name.substr(0, at), both ? i / 2 : i,
+                       part),
+           tensor.dtype,
+           {rows, tensor.shape[2]},
+           Bytes(begin, begin + static_cast<std::ptrdiff_t>(bytes))});
+    }
+  }
+  const test::TempFolder folder(test::kInMemory);
+  apart.write(folder);
+  const auto got = open_model(folder.path());
+  const auto wanted = open_model(kFoldersOfGoldens / "gemma4-moe-tiny");
+  ASSERT_TRUE(got) << got.error().message;
+  ASSERT_EQ((*got)->tensors.size(), (*wanted)->tensors.size());
+  for (const auto& [name, tensor] : (*wanted)->tensors)
+    EXPECT_EQ(data_of((*got)->tensors.at(name)), data_of(tensor)) << name;
 }
 
 TEST(Gemma4Folder, HasContextsOfItsKind) {

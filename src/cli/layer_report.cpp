@@ -48,6 +48,11 @@ std::string rope_text(const load::RopeConfig& rope) {
   if (rope.scaling == load::RopeScaling::kLongRope) {
     return text + fmt::format(", longrope beyond {} positions", rope.original_context);
   }
+  const auto turning = std::count_if(rope.frequency_divisors.begin(), rope.frequency_divisors.end(),
+                                     [](float divisor) { return divisor < load::kDivisorOfNone; });
+  if (const std::size_t all = rope.frequency_divisors.size();
+      static_cast<std::size_t>(turning) < all)
+    return text + fmt::format(", {} of {} pairs turn", turning, all);
   if (!rope.frequency_divisors.empty()) return text + ", divisors of its frequencies in the file";
   if (rope.scaling == load::RopeScaling::kNone) return text;
   return text + fmt::format(", {} scaling by {}", scaling_name(rope.scaling), rope.factor);
@@ -73,6 +78,9 @@ std::string attention_text(const load::AttentionConfig& attention,
   add(text, attention.gated, "output gate");
   if (attention.softcap != 0.0F) text += fmt::format(", capped at {}", attention.softcap);
   add(text, attention.temperature != 0.0F, "temperature by position");
+  add(text, attention.values_of_keys, "values of the keys' matrix");
+  add(text, static_cast<bool>(attention.value_norm), "values normed");
+  if (attention.shares >= 0) text += fmt::format(", keys and values of layer {}", attention.shares);
   if (attention.rope < 0) return text + ", no positions";
   return text + ", " + rope_text(config.ropes[static_cast<std::size_t>(attention.rope)]);
 }
@@ -165,7 +173,11 @@ std::string experts_text(const load::ExpertsConfig& experts) {
     text += fmt::format(", of {} of {} groups", experts.groups_used, experts.groups);
   add(text, experts.by_token, "chosen by the token's number");
   if (experts.limit > 0.0F) text += fmt::format(", within {}", experts.limit);
-  if (experts.shared_size > 0) text += fmt::format(", a shared one of {}", experts.shared_size);
+  if (experts.shared_size > 0) {
+    text += fmt::format(", {} of {}",
+                        experts.apart ? "a dense feed-forward beside them" : "a shared one",
+                        experts.shared_size);
+  }
   return text;
 }
 
@@ -200,6 +212,8 @@ LayerKind describe(const load::LayerConfig& layer, const load::ModelConfig& conf
     kind.json["experts"] = experts->count;
     kind.json["experts_used"] = experts->used;
   }
+  if (config.layer_inputs.size > 0)
+    kind.text += fmt::format("; {} inputs by the token", config.layer_inputs.size);
   return kind;
 }
 

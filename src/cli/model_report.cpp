@@ -63,11 +63,12 @@ std::uint64_t scratch_bytes(const load::ModelConfig& config, const EngineOptions
       const std::uint64_t inner = experts->size;
       mlp = std::max(
           mlp, experts->count + experts->used * (2 * inner + hidden + std::max(hidden, inner)));
+      if (experts->apart) mlp += hidden + std::uint64_t{2} * experts->shared_size;
     }
   }
   widest = std::max(widest, query);
-  const std::uint64_t floats =
-      (1 + config.hyper.streams) * hidden + 2 * query + 2 * kv + mlp + widest;
+  const std::uint64_t floats = (1 + config.hyper.streams) * hidden + 2 * query + 2 * kv + mlp +
+                               widest + config.layers.size() * config.layer_inputs.size;
   return 4 * (floats * options.max_num_batched_tokens +
               std::uint64_t{config.vocab_size} * options.max_num_seqs);
 }

@@ -51,6 +51,7 @@ extern const Reader kExaone4;
 extern const Reader kFalconH1;
 extern const Reader kGemma2;
 extern const Reader kGemma3;
+extern const Reader kGemma4;
 extern const Reader kGemmaEmbedding;
 extern const Reader kGlm4;
 extern const Reader kGlm4Moe;

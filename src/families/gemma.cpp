@@ -23,9 +23,7 @@ NormConfig read_gemma_norm(Fields& fields) {
   return norm;
 }
 
-MlpConfig read_gemma_mlp(Fields& fields) {
-  MlpConfig mlp = read_mlp(fields);
-  mlp.activation = load::Activation::kGeluTanh;
+load::Activation read_gemma_activation(Fields& fields) {
   // hidden_act stands in old files and is not heeded by transformers either.
   fields.text({"", "hidden_act"});
   constexpr Key kActivation = {"", "hidden_activation"};
@@ -33,13 +31,23 @@ MlpConfig read_gemma_mlp(Fields& fields) {
   if (activation && *activation != "gelu_pytorch_tanh") {
     fields.reject(kActivation, load::quote(*activation), "'gelu_pytorch_tanh'");
   }
+  return load::Activation::kGeluTanh;
+}
+
+MlpConfig read_gemma_mlp(Fields& fields) {
+  MlpConfig mlp = read_mlp(fields);
+  mlp.activation = read_gemma_activation(fields);
   return mlp;
 }
 
 float gemma_embedding_scale(const Fields& fields, const ModelConfig& config) {
-  const float scale = std::sqrt(static_cast<float>(config.hidden_size));
+  return gemma_row_scale(fields, "token_embd.weight", config.hidden_size);
+}
+
+float gemma_row_scale(const Fields& fields, const std::string& table, std::uint32_t size) {
+  const float scale = std::sqrt(static_cast<float>(size));
   // transformers rounds it to the type of the embedding, llama.cpp does not.
-  const load::StoredTensor* embedding = fields.tensor("token_embd.weight");
+  const load::StoredTensor* embedding = fields.tensor(table);
   const bool rounds =
       !fields.gguf() && embedding != nullptr && embedding->type == kernels::DataType::kBF16;
   return rounds ? rounded_to_bf16(scale) : scale;

@@ -1,11 +1,14 @@
 #pragma once
 
+#include <cstdint>
+#include <string>
+
 #include "families/common.h"
 #include "families/names.h"
 
 namespace dovetail::families {
 
-// What Gemma 2 and Gemma 3 have in common.
+// What Gemma 2, 3 and 4 have in common.
 
 inline constexpr Rename kGemmaHfNames[] = {
     {"model.layers.*.post_attention_layernorm", "blk.*.post_attention_norm"},
@@ -17,10 +20,12 @@ inline constexpr Rename kGemmaHfNames[] = {
 NormConfig read_gemma_norm(Fields& fields);
 
 // GeGLU.
+load::Activation read_gemma_activation(Fields& fields);
 MlpConfig read_gemma_mlp(Fields& fields);
 
-// What embeddings are multiplied with.
+// What embeddings are multiplied with, or rows of another table that are `size` long.
 float gemma_embedding_scale(const Fields& fields, const ModelConfig& config);
+float gemma_row_scale(const Fields& fields, const std::string& table, std::uint32_t size);
 
 // The scale of the products of queries and keys. GGUF files of the largest models (`largest`
 // layers) imply another.

@@ -34,6 +34,8 @@ constexpr Family kFamilies[] = {
     {"gemma2", "gemma2", "gemma2", "Gemma2ForCausalLM", kGemma2},
     {"gemma3", "gemma3", "gemma3_text", "Gemma3ForCausalLM", kGemma3},
     {"gemma_embedding", "gemma-embedding", "gemma3_text", "Gemma3TextModel", kGemmaEmbedding},
+    {"gemma4", "gemma4", "gemma4_text", "Gemma4ForCausalLM", kGemma4},
+    {"gemma4_unified", "", "gemma4_unified_text", "Gemma4UnifiedForCausalLM", kGemma4},
     {"glm4", "glm4", "glm4", "Glm4ForCausalLM", kGlm4},
     {"glm4_moe", "glm4moe", "glm4_moe", "Glm4MoeForCausalLM", kGlm4Moe},
     {"glm4_moe_lite", "", "glm4_moe_lite", "Glm4MoeLiteForCausalLM", kDeepseek},
@@ -94,6 +96,8 @@ struct Wrapper {
 };
 constexpr Wrapper kWrappers[] = {
     {"gemma3", "Gemma3ForConditionalGeneration"},
+    {"gemma4", "Gemma4ForConditionalGeneration"},
+    {"gemma4_unified", "Gemma4UnifiedForConditionalGeneration"},
     {"mistral3", "Mistral3ForConditionalGeneration"},
     {"qwen2_5_vl", "Qwen2_5_VLForConditionalGeneration", "qwen2_5_vl_text"},
     {"qwen2_vl", "Qwen2VLForConditionalGeneration", "qwen2_vl_text"},

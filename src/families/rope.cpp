@@ -163,12 +163,11 @@ RopeConfig read_rope_of_gguf(Fields& fields, const RopeRules& rules, ModelConfig
   RopeConfig rope;
   rope.interleaved = rules.interleaved_in_gguf;
   rope.theta = fields.number(rules.base, 1.0F, kLargestTheta).value_or(10000.0F);
-  constexpr Key kDims = {"rope.dimension_count", ""};
-  const auto dims = fields.count(kDims, 0, 1U << 20U);
+  const auto dims = fields.count(rules.dims, 0, 1U << 20U);
   std::uint32_t turning = rules.head_dim;
   if (dims && *dims != rules.head_dim) {
     if (!rules.may_be_partial || *dims > rules.head_dim || *dims == 0) {
-      fields.reject(kDims, fmt::format("{}", *dims),
+      fields.reject(rules.dims, fmt::format("{}", *dims),
                     fmt::format("the head size {}", rules.head_dim));
     }
     rope.dims = turning = *dims;
@@ -295,6 +294,12 @@ void read_partial(JsonFields& fields, const RopeRules& rules, std::optional<floa
 
 constexpr std::string_view kTypes = "default, dynamic, linear, llama3, yarn, longrope";
 
+void read_proportional(JsonFields& fields, const RopeRules& rules, RopeConfig& rope) {
+  const float part = fields.optional_float("partial_rotary_factor", 0.0F, 1.0F).value_or(1.0F);
+  turn_part(rope, rules.head_dim, part,
+            fields.optional_float("factor", 0.001F, kLargestFactor).value_or(1.0F));
+}
+
 // What rope_parameters, or rope_scaling as older files call it, says.
 void read_object(Fields& fields, const json& object, const std::string& path,
                  const RopeRules& rules, float theta, bool new_name, ModelConfig& config,
@@ -312,6 +317,10 @@ void read_object(Fields& fields, const json& object, const std::string& path,
   }
   const std::optional<std::string> type = new_spelling ? new_spelling : old_spelling;
   rope.theta = inner.optional_float("rope_theta", 1.0F, kLargestTheta).value_or(theta);
+  if (type == "proportional" && rules.proportional) {
+    read_proportional(inner, rules, rope);
+    return fields.take_failure(inner.status());
+  }
   if (const auto part = inner.optional_float("partial_rotary_factor", 0.0F, 1.0F)) {
     rope.dims = 0;
     read_partial(inner, rules, part, rope);
@@ -387,6 +396,13 @@ RopeConfig read_rope_of_hf(Fields& fields, const RopeRules& rules, ModelConfig& 
 }
 
 }  // namespace
+
+void turn_part(RopeConfig& rope, std::uint32_t head_dim, float part, float factor) {
+  const std::size_t pairs = head_dim / 2;
+  const auto turning = static_cast<std::size_t>(part * static_cast<float>(head_dim) / 2.0F);
+  rope.frequency_divisors.assign(pairs, load::kDivisorOfNone);
+  std::fill_n(rope.frequency_divisors.begin(), std::min(turning, pairs), factor);
+}
 
 // llama_4_scaling_beta within rope_parameters, beside the context that it counts in.
 Temperature read_temperature(Fields& fields, const RopeConfig& rope) {

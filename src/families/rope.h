@@ -22,7 +22,13 @@ struct RopeRules {
   std::string_view layer_type =
       {};              // whose member of rope_parameters it is, if those are one for each
   bool scaled = true;  // whether rope scaling is for these layers
+  Key dims = {"rope.dimension_count", ""};
+  bool proportional = false;  // whether a config.json may have that type
 };
+
+// Rotary embedding over a whole head of which `part` turns, by frequencies that are `factor` times
+// slower: the pairs behind have divisors that let them stand.
+void turn_part(load::RopeConfig& rope, std::uint32_t head_dim, float part, float factor = 1.0F);
 
 // YaRN makes `config.max_context` longer. LongRoPE's factors are for contexts up to and beyond
 // original_context.

@@ -73,7 +73,7 @@ struct AttentionArgs {
   std::size_t output_stride = 0;
   std::size_t rows = 0;            // any number
   std::size_t heads = 0;           // query heads per key/value head
-  std::size_t head_dim = 0;        // any number, 256 at most, or kMostLatentDims
+  std::size_t head_dim = 0;        // any number, 512 at most, or kMostLatentDims
   std::size_t value_dim = 0;       // the same; 0: head_dim
   std::size_t first_position = 0;  // of row 0
   std::size_t window = 0;          // 0: all

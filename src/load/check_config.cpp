@@ -172,8 +172,8 @@ Status check(const ExpertsConfig& experts, std::string_view source) {
 Status check(const DeltaConfig& delta, std::string_view source) {
   return check_sizes({{"number of key heads", delta.key_heads, kMostHeads},
                       {"number of value heads", delta.value_heads, kMostHeads},
-                      {"size of a key", delta.key_dim, kLargestHeadDim},
-                      {"size of a value", delta.value_dim, kLargestHeadDim},
+                      {"size of a key", delta.key_dim, kLargestDeltaDim},
+                      {"size of a value", delta.value_dim, kLargestDeltaDim},
                       {"positions of the convolution", delta.convolution, kMostConvolution}},
                      source);
 }
@@ -223,6 +223,34 @@ Status check(const LayerConfig& layer, const ModelConfig& config, std::string_vi
                      source);
 }
 
+// Of an earlier layer's keys and values, whose shape and window the layer has as well.
+Status check_shared(const ModelConfig& config, std::string_view source) {
+  for (std::size_t i = 0; i < config.layers.size(); ++i) {
+    const AttentionConfig* mine = config.layers[i].attention();
+    if (mine == nullptr || mine->shares < 0) continue;
+    const auto from = static_cast<std::size_t>(mine->shares);
+    const AttentionConfig* other = from < i ? config.layers[from].attention() : nullptr;
+    if (other != nullptr && other->shares < 0 && other->kv_heads == mine->kv_heads &&
+        other->head_dim == mine->head_dim && other->window == mine->window &&
+        other->causal == mine->causal) {
+      continue;
+    }
+    return fail(ErrorKind::kInvalid,
+                "{}: layer whose keys and values layer {} has: {}; valid: an earlier one with its "
+                "own, heads and window the same",
+                source, i, from);
+  }
+  return {};
+}
+
+Status check_layer_inputs(const ModelConfig& config, std::string_view source) {
+  const std::uint64_t all = std::uint64_t{config.layer_inputs.size} * config.layers.size();
+  if (all <= kLargestIntermediateSize) return {};
+  return fail(ErrorKind::kUnsupported,
+              "{}: inputs of all layers beside the residual: {}; valid: 0 to {} elements", source,
+              all, kLargestIntermediateSize);
+}
+
 }  // namespace
 
 Status check_config(const ModelConfig& config, std::string_view source) {
@@ -261,6 +289,8 @@ Status check_config(const ModelConfig& config, std::string_view source) {
   for (const LayerConfig& layer : config.layers) {
     if (auto status = check(layer, config, source); !status) return status;
   }
+  if (auto status = check_shared(config, source); !status) return status;
+  if (auto status = check_layer_inputs(config, source); !status) return status;
   if (config.draft_layer) {
     if (auto status = check(*config.draft_layer, config, source); !status) return status;
   }

@@ -20,6 +20,9 @@ namespace dovetail::load {
 
 enum class RopeScaling : std::uint8_t { kNone, kLinear, kLlama3, kYarn, kLongRope };
 
+// A divisor of a frequency that is none: the pair stands.
+inline constexpr float kDivisorOfNone = 1e30F;
+
 // Rotary position embedding (Su et al., https://arxiv.org/abs/2104.09864).
 struct RopeConfig {
   float theta = 10000.0F;
@@ -104,6 +107,11 @@ struct AttentionConfig {
   // Queries are multiplied by 1 + temperature * log(1 + floor(position / temperature_context)).
   float temperature = 0.0F;
   std::uint32_t temperature_context = 0;
+  // Values are what attn_k gives, before keys are normed and turn: there is no attn_v.
+  bool values_of_keys = false;
+  NormConfig value_norm;  // of each head's values, without weights
+  // The layer whose keys and values it attends to, an earlier one; it makes none. -1: its own.
+  std::int32_t shares = -1;
 
   bool operator==(const AttentionConfig&) const = default;
 };
@@ -289,6 +297,12 @@ struct ExpertsConfig {
   bool shared_gated = false;      // which is multiplied by the sigmoid of ffn_gate_inp_shexp * x
   bool by_token = false;  // a token's experts are its row of ffn_token_experts, whatever the router
   float limit = 0.0F;     // gates are at most so large, and what they multiply within +-; 0: none
+  bool scaled = false;    // an expert's weight is multiplied by its element of exp_scales
+  // Where there is such a norm the shared expert is a feed-forward of its own, ffn_gate, ffn_up and
+  // ffn_down. Each takes and leaves rows normed for it alone, of the same residual: that one leaves
+  // post_ffw_norm_1; the router takes ffn_gate_inp_norm, over the root of hidden_size, and experts
+  // pre_ffw_norm_2, of which the sum is normed by post_ffw_norm_2.
+  NormConfig apart = {};
 
   bool operator==(const ExpertsConfig&) const = default;
 };
@@ -309,6 +323,7 @@ struct LayerConfig {
   float beside_scale = 1.0F;
   SublayerConfig mlp_norms;
   std::variant<MlpConfig, ExpertsConfig, std::monostate> mlp;
+  bool scaled = false;  // the residual behind it is multiplied by layer_output_scale, a number
 
   bool mixes() const { return !std::holds_alternative<std::monostate>(mixer); }
   const AttentionConfig* attention() const { return std::get_if<AttentionConfig>(&mixer); }
@@ -358,6 +373,20 @@ struct HyperConfig {
   bool operator==(const HyperConfig&) const = default;
 };
 
+// What each layer gets of a token beside the residual: `size` elements, the token's share of
+// per_layer_token_embd and of per_layer_model_proj times its embedding. Behind its feed-forward a
+// layer adds proj * (activation(inp_gate * x) * input), normed by post_norm. Tensors:
+// per_layer_token_embd and per_layer_model_proj, of all layers, one after the other,
+// per_layer_proj_norm; of a layer inp_gate, proj, post_norm.
+struct LayerInputConfig {
+  std::uint32_t size = 0;        // 0: there is none
+  float embedding_scale = 1.0F;  // of the token's share
+  NormConfig norm;               // of what the product gives, over the root of hidden_size
+  Activation activation = Activation::kGeluTanh;
+
+  bool operator==(const LayerInputConfig&) const = default;
+};
+
 // The shape of a model, already checked to be consistent with its tensors.
 struct ModelConfig {
   std::string family;  // the name of its row in the registry
@@ -376,6 +405,7 @@ struct ModelConfig {
   std::vector<RopeConfig> ropes;
   std::vector<LayerConfig> layers;
   HyperConfig hyper;
+  LayerInputConfig layer_inputs;
 
   // Layers that the file has behind these, to draft tokens with.
   std::uint32_t draft_layers = 0;

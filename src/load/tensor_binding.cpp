@@ -3,6 +3,7 @@
 #include <fmt/core.h>
 
 #include <charconv>
+#include <optional>
 #include <variant>
 
 #include "load/tensor_picker.h"
@@ -29,6 +30,11 @@ class Binder {
     norm(config_.embedding_norm, "token_embd_norm", hidden);
     norm(config_.output_norm, "output_norm", hidden);
     bind_stream_head("output_hc");
+    if (const std::size_t all = config_.layer_inputs.size * config_.layers.size(); all > 0) {
+      pick_.table("per_layer_token_embd.weight", config_.vocab_size, all);
+      pick_.matrix("per_layer_model_proj.weight", all, hidden);
+      norm(config_.layer_inputs.norm, "per_layer_proj_norm", config_.layer_inputs.size);
+    }
     if (config_.has_logits && !config_.tied_embeddings)
       pick_.matrix("output.weight", config_.vocab_size, hidden);
     for (std::uint32_t layer = 0; layer < config_.layers.size() && !pick_.error(); ++layer)
@@ -95,6 +101,12 @@ class Binder {
     norm(layer.mlp_norms.behind, prefix + "post_ffw_norm", hidden);
     norm(layer.mlp_norms.after, prefix + "layer_output_norm", hidden);
     std::visit([&](const auto& mlp) { bind(mlp, prefix); }, layer.mlp);
+    if (const std::size_t size = config_.layer_inputs.size; size > 0) {
+      pick_.matrix(prefix + "inp_gate.weight", size, hidden);
+      pick_.matrix(prefix + "proj.weight", hidden, size);
+      norm(config_.layer_inputs.norm, prefix + "post_norm", hidden);
+    }
+    if (layer.scaled) pick_.vector(prefix + "layer_output_scale.weight", 1);
   }
 
   static void bind(std::monostate /*none*/, const std::string& /*prefix*/) {}
@@ -104,17 +116,21 @@ class Binder {
     const std::size_t query = std::size_t{attention.heads} * attention.head_dim;
     const std::size_t key = std::size_t{attention.kv_heads} * attention.head_dim;
     const std::size_t query_rows = attention.gated ? 2 * query : query;
+    const bool shares = attention.shares >= 0;
     const std::string fused = prefix + "attn_qkv";
     const std::size_t all = query_rows + 2 * key;
     pick_.product(prefix + "attn_q", {query_rows, hidden}, attention.bias, {fused, all, 0});
-    pick_.product(prefix + "attn_k", {key, hidden}, attention.bias, {fused, all, query_rows});
-    pick_.product(prefix + "attn_v", {key, hidden}, attention.bias, {fused, all, query_rows + key});
+    if (!shares)
+      pick_.product(prefix + "attn_k", {key, hidden}, attention.bias, {fused, all, query_rows});
+    if (!shares && !attention.values_of_keys)
+      pick_.product(prefix + "attn_v", {key, hidden}, attention.bias,
+                    {fused, all, query_rows + key});
     pick_.product(prefix + "attn_output", {hidden, query}, attention.output_bias);
     if (attention.sinks) pick_.vector(prefix + "attn_sinks.weight", attention.heads);
     const bool by_row = attention.query_key_norm == QueryKeyNorm::kRow;
     if (attention.query_key_norm != QueryKeyNorm::kNone) {
       norm(attention.norm, prefix + "attn_q_norm", by_row ? query : attention.head_dim);
-      norm(attention.norm, prefix + "attn_k_norm", by_row ? key : attention.head_dim);
+      if (!shares) norm(attention.norm, prefix + "attn_k_norm", by_row ? key : attention.head_dim);
     }
   }
 
@@ -243,6 +259,7 @@ class Binder {
     const std::size_t hidden = config_.hidden_size;
     pick_.product(prefix + "ffn_gate_inp", {experts.count, hidden}, experts.bias);
     if (experts.picks_biased) pick_.vector(prefix + "exp_probs_b.bias", experts.count);
+    if (experts.scaled) pick_.vector(prefix + "exp_scales.weight", experts.count);
     if (experts.by_token)
       pick_.token_experts(prefix + "ffn_token_experts.weight", config_.vocab_size, experts.used,
                           experts.count);
@@ -259,6 +276,15 @@ class Binder {
     pick_.experts(prefix + "ffn_down", experts.count, experts.bias, {hidden, size});
     if (experts.shared_size == 0) return;
     const std::size_t shared = experts.shared_size;
+    if (experts.apart) {
+      norm(experts.apart, prefix + "ffn_gate_inp_norm", hidden);
+      norm(experts.apart, prefix + "pre_ffw_norm_2", hidden);
+      norm(experts.apart, prefix + "post_ffw_norm_1", hidden);
+      norm(experts.apart, prefix + "post_ffw_norm_2", hidden);
+      MlpConfig beside;
+      beside.size = experts.shared_size;
+      return bind(beside, prefix);
+    }
     const std::string both = prefix + "ffn_gate_up_shexp";
     if (experts.gated) {
       pick_.product(prefix + "ffn_gate_shexp", {shared, hidden}, false, {both, 2 * shared, 0});
@@ -282,19 +308,36 @@ class Binder {
     // a checkpoint spells them out as well.
     return name == "rope_freqs.weight" || name.starts_with("rope_factors_") ||
            name.ends_with("rotary_emb.inv_freq") ||
-           (config_.tied_embeddings && name == "output.weight");
+           (config_.tied_embeddings && name == "output.weight") || is_of_shared_keys(name);
+  }
+
+  // Keys and values of a layer that has another one's: checkpoints have them, too.
+  bool is_of_shared_keys(std::string_view name) const {
+    const auto layer = layer_of(name);
+    if (!layer || *layer >= config_.layers.size()) return false;
+    const AttentionConfig* attention = config_.layers[*layer].attention();
+    if (attention == nullptr || attention->shares < 0) return false;
+    const std::string_view part = name.substr(name.find('.', kLayer.size()) + 1);
+    return part == "attn_k.weight" || part == "attn_v.weight" || part == "attn_k_norm.weight";
   }
 
   // Layers behind the last, of which the configuration says that they draft tokens.
   bool is_of_draft_layer(std::string_view name) const {
-    constexpr std::string_view kLayer = "blk.";
-    if (config_.draft_layers == 0 || !name.starts_with(kLayer)) return false;
+    const auto layer = layer_of(name);
+    const std::size_t layers = config_.layers.size();
+    return layer && *layer >= layers && *layer < layers + config_.draft_layers;
+  }
+
+  static std::optional<std::uint32_t> layer_of(std::string_view name) {
+    if (!name.starts_with(kLayer)) return std::nullopt;
     std::uint32_t layer = 0;
     const char* digits = name.data() + kLayer.size();
-    if (std::from_chars(digits, name.data() + name.size(), layer).ec != std::errc()) return false;
-    const std::size_t layers = config_.layers.size();
-    return layer >= layers && layer < layers + config_.draft_layers;
+    if (std::from_chars(digits, name.data() + name.size(), layer).ec != std::errc())
+      return std::nullopt;
+    return layer;
   }
+
+  static constexpr std::string_view kLayer = "blk.";
 
   const ModelConfig& config_;
   TensorPicker pick_;

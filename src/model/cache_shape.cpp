@@ -25,6 +25,7 @@ struct Part {
 std::vector<Part> parts_of(const load::LayerConfig& layer, std::uint32_t max_context) {
   const auto window = [max_context](std::uint32_t of) { return of < max_context ? of : 0; };
   if (const load::AttentionConfig* attention = layer.attention()) {
+    if (attention->shares >= 0) return {};
     return {{attention->causal ? window(attention->window) : 0, attention->kv_heads,
              attention->head_dim}};
   }

@@ -89,9 +89,9 @@ Problem add_turn(const std::string& field, const Json& value, Draft& draft) {
         if (!*piece) return std::move(piece->error());
         text += **piece;
       } else if (*type == "thinking" && *role == "assistant") {
-        auto piece = member_of(inside, block, "thinking");
-        if (!piece) return std::move(piece.error());
-        reasoning = reasoning.value_or("") + *piece;
+        auto thought = member_of(inside, block, "thinking");
+        if (!thought) return std::move(thought.error());
+        reasoning = reasoning.value_or("") + *thought;
       } else if (*type == "tool_use" && *role == "assistant") {
         auto call = call_of(inside, block);
         if (!call) return std::move(call.error());

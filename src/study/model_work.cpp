@@ -4,6 +4,7 @@
 #include <cmath>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "kernels/cache_type.h"
 #include "load/tensor_roles.h"
@@ -12,10 +13,15 @@
 namespace dovetail::study {
 namespace {
 
+// Of one of several, which have numbers.
 bool is_expert(std::string_view name) {
-  return name.find(".ffn_gate.") != std::string_view::npos ||
-         name.find(".ffn_up.") != std::string_view::npos ||
-         name.find(".ffn_down.") != std::string_view::npos;
+  for (const std::string_view stem : {".ffn_gate.", ".ffn_up.", ".ffn_down."}) {
+    const std::size_t at = name.find(stem);
+    if (at == std::string_view::npos) continue;
+    const std::string_view rest = name.substr(at + stem.size());
+    return !rest.empty() && rest.front() >= '0' && rest.front() <= '9';
+  }
+  return false;
 }
 
 // Positions that `tokens` rows from `first` on see, all together.
@@ -53,6 +59,14 @@ void ModelWork::Products::add(const load::TensorView& matrix, bool every_row, do
 ModelWork::ModelWork(const load::ModelSource& source, const model::CacheShape& cache, bool bf16) {
   const load::ModelConfig& config = source.config;
   std::size_t cached = 0;  // layers
+  // The first layer that computes only rows with logits beyond its keys and values.
+  std::size_t first_last = config.layers.size() - 1;
+  const auto shares_keys = [&](std::size_t layer) {
+    const load::AttentionConfig* attention = config.layers[layer].attention();
+    return attention != nullptr && attention->shares >= 0;
+  };
+  while (shares_keys(first_last)) --first_last;
+  std::vector<std::size_t> held_by(config.layers.size());  // of the cache's, by layer
   for (std::size_t i = 0; i < config.layers.size(); ++i) {
     const load::LayerConfig& layer = config.layers[i];
     if (const load::ExpertsConfig* experts = layer.experts())
@@ -61,7 +75,8 @@ ModelWork::ModelWork(const load::ModelSource& source, const model::CacheShape& c
     const load::LatentConfig* latent = layer.latent();
     const load::CompressedConfig* compressed = layer.compressed();
     if (attention == nullptr && latent == nullptr && compressed == nullptr) continue;
-    const model::CacheShape::Layer& held = cache.layers()[cached++];
+    held_by[i] = shares_keys(i) ? held_by[static_cast<std::size_t>(attention->shares)] : cached++;
+    const model::CacheShape::Layer& held = cache.layers()[held_by[i]];
     Attention kind;
     if (compressed != nullptr) {
       // Its window, as far as it goes; entries beside it are few, but for the indexer's.
@@ -88,17 +103,21 @@ ModelWork::ModelWork(const load::ModelSource& source, const model::CacheShape& c
     });
     if (known == attention_.end()) known = attention_.insert(attention_.end(), kind);
     ++known->layers;
-    if (i + 1 == config.layers.size()) ++known->last;
+    if (i >= first_last) ++known->last;
   }
-  const std::string last = "blk." + std::to_string(config.layers.size() - 1) + ".";
+  std::vector<std::string> last;  // what names of these layers begin with
+  for (std::size_t i = first_last; i < config.layers.size(); ++i)
+    last.push_back("blk." + std::to_string(i) + ".");
   for (const auto& [name, tensor] : source.tensors) {
     if (tensor.rows <= 1) continue;
     // A look-up reads a row of it; where it is the output's matrix too, that is its product.
     if (load::is_embedding(name) && (name != "token_embd.weight" || !config.tied_embeddings))
       continue;
     const bool of_expert = experts_used_ > 0.0 && is_expert(name);
-    const bool layer = name.starts_with("blk.");
-    const bool of_last = name.starts_with(last);
+    const bool layer = name.starts_with("blk.") || name == "per_layer_model_proj.weight";
+    const bool of_last = std::any_of(last.begin(), last.end(), [&](const std::string& prefix) {
+      return name.starts_with(prefix);
+    });
     const bool key_or_value = name.find(".attn_k.") != std::string::npos ||
                               name.find(".attn_v.") != std::string::npos ||
                               name.find(".attn_kv_a_mqa.") != std::string::npos;

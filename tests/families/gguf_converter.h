@@ -90,6 +90,9 @@ class Converter {
     add("token_embd.weight");
     add("output_norm.weight");
     if (!config.tied_embeddings) add("output.weight");
+    for (const auto& [name, tensor] : source_.tensors) {
+      if (name.starts_with("per_layer_")) add(name);
+    }
     for (std::size_t i = 0; i < layers.size(); ++i) add_layer(fmt::format("blk.{}.", i), layers[i]);
     return out_;
   }
@@ -228,6 +231,26 @@ inline void set_mamba(GgufBuilder& b, const std::string& p, std::uint32_t heads,
   b.set_u32(p + "ssm.group_count", groups);
   b.set_u32(p + "ssm.inner_size", inner);
   b.set_u32(p + "ssm.time_step_rank", heads);
+}
+
+// Every other layer slides, and the others have heads of 16 of which a quarter turns.
+inline void set_gemma4(GgufBuilder& b, const std::string& p, std::uint32_t layers,
+                       std::uint32_t sharing, std::uint32_t input) {
+  std::vector<std::uint8_t> slides;
+  for (std::uint32_t i = 0; i < layers; ++i) slides.push_back(i % 2 == 0 ? 1 : 0);
+  b.set_numbers<std::uint8_t>(p + "attention.sliding_window_pattern", GgufType::kBool, slides);
+  b.set_u32(p + "attention.sliding_window", 16);
+  b.set_u32(p + "attention.shared_kv_layers", sharing);
+  b.set_u32(p + "embedding_length_per_layer_input", input);
+  b.set_u32(p + "attention.key_length", 16);
+  b.set_u32(p + "attention.value_length", 16);
+  b.set_u32(p + "attention.key_length_swa", 8);
+  b.set_u32(p + "attention.value_length_swa", 8);
+  b.set_u32(p + "rope.dimension_count", 16);
+  b.set_u32(p + "rope.dimension_count_swa", 8);
+  b.set_f32(p + "rope.freq_base_swa", 1000.0F);
+  b.set_f32(p + "final_logit_softcapping", 6.0F);
+  add_floats(b, "rope_freqs.weight", {1.0F, 1.0F, 1e30F, 1e30F, 1e30F, 1e30F, 1e30F, 1e30F});
 }
 
 inline const Converted kConverted[] = {
@@ -379,6 +402,29 @@ inline const Converted kConverted[] = {
        b.set_string(p + "rope.scaling.type", "linear");
        b.set_f32(p + "rope.scaling.factor", 4.0F);
        b.set_f32(p + "attention.scale", 1.0F / std::sqrt(24.0F));
+     }},
+    {"gemma4-tiny", "gemma4",
+     [](GgufBuilder& b, const std::string& p) {
+       set_gemma4(b, p, 4, 0, 0);
+       b.set_numbers<std::int32_t>(p + "attention.head_count_kv", GgufType::kInt32, {2, 1, 2, 1});
+     }},
+    {"gemma4-moe-tiny",
+     "gemma4",
+     [](GgufBuilder& b, const std::string& p) {
+       set_gemma4(b, p, 2, 0, 0);
+       b.set_numbers<std::int32_t>(p + "attention.head_count_kv", GgufType::kInt32, {2, 1});
+       b.set_u32(p + "feed_forward_length", 48);
+       b.set_u32(p + "expert_feed_forward_length", 24);
+       b.set_u32(p + "expert_count", 6);
+       b.set_u32(p + "expert_used_count", 3);
+     },
+     {{"ffn_gate_inp_norm.weight", "ffn_gate_inp.scale"},
+      {"exp_scales.weight", "ffn_down_exps.scale"}}},
+    {"gemma4-ple-tiny", "gemma4",
+     [](GgufBuilder& b, const std::string& p) {
+       set_gemma4(b, p, 6, 3, 12);
+       b.set_numbers<std::int32_t>(p + "feed_forward_length", GgufType::kInt32,
+                                   {48, 48, 48, 96, 96, 96});
      }},
     {"glm4-tiny",
      "glm4",

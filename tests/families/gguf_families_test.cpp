@@ -85,6 +85,7 @@ TEST_P(GgufFamilies, DescribeTheModelsOfTheFolders) {
   EXPECT_EQ(got.tied_embeddings, wanted.tied_embeddings);
   EXPECT_EQ(got.ropes, wanted.ropes);
   EXPECT_EQ(got.layers, wanted.layers);
+  EXPECT_EQ(got.layer_inputs, wanted.layer_inputs);
   EXPECT_EQ(model->config.ropes.front().interleaved, GetParam().interleaved);
   ASSERT_EQ(model->tensors.size(), (*folder)->tensors.size());
   for (const auto& [name, tensor] : (*folder)->tensors) {

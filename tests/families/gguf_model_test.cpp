@@ -78,8 +78,8 @@ const BadModel kBadModels[] = {
        b.set_numbers<std::int32_t>("llama.attention.head_count_kv", GgufType::kInt32, {});
      },
      "'llama.attention.head_count_kv': an array of 0 elements"},
-    {"HeadSizeHuge", [](GgufBuilder& b) { b.set_u32("llama.attention.key_length", 512); },
-     "'llama.attention.key_length': 512; valid: an integer from 1 to 256"},
+    {"HeadSizeHuge", [](GgufBuilder& b) { b.set_u32("llama.attention.key_length", 514); },
+     "'llama.attention.key_length': 514; valid: an integer from 1 to 512"},
     {"HeadSizeOdd", [](GgufBuilder& b) { b.set_u32("llama.attention.key_length", 7); },
      "head size: 7; valid: an even number"},
     {"HeadSizeNotWhole",

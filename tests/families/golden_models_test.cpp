@@ -108,6 +108,8 @@ std::string in_short(const ExpertsConfig& experts) {
   if (experts.by_token) out += " by token";
   if (experts.limit != 0.0F) out += fmt::format(" within {}", experts.limit);
   if (experts.scale != 1.0F) out += fmt::format(" x{}", experts.scale);
+  if (experts.scaled) out += " each scaled";
+  if (experts.apart) out += " apart";
   if (experts.groups > 1)
     out += fmt::format(" of {}/{} groups", experts.groups_used, experts.groups);
   return experts.picks_biased ? out + ", biased" : out;
@@ -202,6 +204,13 @@ std::string in_short(const ModelConfig& config, const LayerConfig& layer) {
     out +=
         fmt::format("temperature {} by {} ", attention.temperature, attention.temperature_context);
   }
+  if (attention.values_of_keys) out += "values of keys ";
+  if (attention.value_norm) out += "value norm ";
+  if (attention.shares >= 0) out += fmt::format("shares {} ", attention.shares);
+  if (config.layer_inputs.size > 0) out += fmt::format("input {} ", config.layer_inputs.size);
+  if (layer.scaled) out += "scaled ";
+  if (layer.dense() != nullptr && layer.scaled)
+    out += fmt::format("dense {} ", layer.dense()->size);
   out += fmt::format("scale {:.4}|{}", attention.scale, in_short(layer.mixer_norms.behind));
   if (layer.mixer_norms.scale != 1.0F) out += fmt::format(" x{:.4}", layer.mixer_norms.scale);
   if (layer.parallel) out += "|beside";
@@ -255,8 +264,8 @@ const Composed kComposed[] = {
       "norm|rope 10000 x4 head norm scale 0.25||norm||3 of 8 experts of 12",
       "norm|window 16 rope 1000 head norm scale 0.25||norm||3 of 8 experts of 12"}},
     {"minicpm-tiny",
-     {"norm|rope 10000 scale 0.3536| x0.98994946|norm|",
-      "norm|rope 10000 scale 0.3536| x0.98994946|norm|"}},
+     {"norm|rope 10000 scale 0.3536| x0.9899|norm|",
+      "norm|rope 10000 scale 0.3536| x0.9899|norm|"}},
     {"youtu-tiny",
      {"norm|latent 4 of 12+8 and 12, 16 queries 24, scale 0.2236, rope 10000 x1 1",
       "norm|latent 4 of 12+8 and 12, 16 queries 24, scale 0.2236, rope 10000 x1 1"}},
@@ -290,6 +299,26 @@ const Composed kComposed[] = {
     {"qwen3-vl-tiny",
      {"norm|rope 10000 head norm scale 0.25||norm|",
       "norm|rope 10000 head norm scale 0.25||norm|"}},
+    {"gemma4-tiny",
+     {"norm|window 16 rope 1000 head norm value norm scaled dense 48 scale 1|norm|norm|norm",
+      "norm|rope 100000 head norm values of keys value norm scaled dense 48 scale 1|norm|norm|norm",
+      "norm|window 16 rope 1000 head norm value norm scaled dense 48 scale 1|norm|norm|norm",
+      "norm|rope 100000 head norm values of keys value norm scaled dense 48 scale "
+      "1|norm|norm|norm"}},
+    {"gemma4-moe-tiny",
+     {"norm|window 16 rope 1000 head norm value norm scaled scale 1|norm|norm|norm|3 of 6 experts "
+      "of 24 and 48 each scaled apart",
+      "norm|rope 100000 head norm values of keys value norm scaled scale 1|norm|norm|norm|3 of 6 "
+      "experts of 24 and 48 each scaled apart"}},
+    {"gemma4-ple-tiny",
+     {"norm|window 16 rope 1000 head norm value norm input 12 scaled dense 48 scale "
+      "1|norm|norm|norm",
+      "norm|rope 100000 head norm value norm input 12 scaled dense 48 scale 1|norm|norm|norm",
+      "norm|window 16 rope 1000 head norm value norm input 12 scaled dense 48 scale "
+      "1|norm|norm|norm",
+      "norm|rope 100000 head norm shares 1 input 12 scaled dense 96 scale 1|norm|norm|norm",
+      "norm|window 16 rope 1000 head norm shares 2 input 12 scaled dense 96 scale 1|norm|norm|norm",
+      "norm|rope 100000 head norm shares 1 input 12 scaled dense 96 scale 1|norm|norm|norm"}},
     {"glm4-tiny",
      {"norm|rope 10000 of 8 neighbours bias scale 0.25|norm|norm|norm",
       "norm|rope 10000 of 8 neighbours bias scale 0.25|norm|norm|norm"}},

@@ -39,8 +39,10 @@ TEST_P(HfConfig, IsRefusedByName) {
 }
 
 const BadConfig kBadConfigs[] = {
-    {"Family", [](json& c) { c["model_type"] = "gemma5"; }, "model_type: 'gemma5'; valid: bailing_moe_v2, "},
-    {"NoFamily", [](json& c) { c.erase("model_type"); }, "model_type: missing; valid: bailing_moe_v2, "},
+    {"Family", [](json& c) { c["model_type"] = "gemma5"; },
+     "model_type: 'gemma5'; valid: bailing_moe_v2, "},
+    {"NoFamily", [](json& c) { c.erase("model_type"); },
+     "model_type: missing; valid: bailing_moe_v2, "},
     {"Class",
      [](json& c) {
        c["architectures"] = {"LlamaForSequenceClassification", 1};
@@ -79,8 +81,8 @@ const BadConfig kBadConfigs[] = {
        c["num_attention_heads"] = 6;
      },
      "num_attention_heads: 6; valid: a divisor of hidden_size 32"},
-    {"HeadSizeHuge", [](json& c) { c["head_dim"] = 320; },
-     "head_dim: 320; valid: an integer from 1 to 256"},
+    {"HeadSizeHuge", [](json& c) { c["head_dim"] = 514; },
+     "head_dim: 514; valid: an integer from 1 to 512"},
     {"Groups", [](json& c) { c["num_key_value_heads"] = 3; },
      "number of key-value heads: 3; valid: a divisor of the 4 heads"},
     {"Epsilon", [](json& c) { c["rms_norm_eps"] = -1; },

@@ -86,6 +86,8 @@ INSTANTIATE_TEST_SUITE_P(
     All, Wrapped,
     testing::Values(WrappedModel{"gemma3-tiny", "gemma3", "Gemma3ForConditionalGeneration",
                                  "model.language_model.", "lm_head."},
+                    WrappedModel{"gemma4-ple-tiny", "gemma4", "Gemma4ForConditionalGeneration",
+                                 "model.language_model.", "lm_head."},
                     WrappedModel{"ministral3-tiny", "mistral3", "Mistral3ForConditionalGeneration",
                                  "language_model.model.", "language_model.lm_head."},
                     WrappedModel{"qwen3-5-tiny", "qwen3_5", "Qwen3_5ForConditionalGeneration",

@@ -110,6 +110,8 @@ TEST_P(Attention, IsNearTheSoftmaxInDouble) {
                         {5, 50, 5, 33, 7, CacheType::kF32},
                         {100, 9, 8, 80, 16, CacheType::kF16},
                         {31, 2, 1, 256, 1, CacheType::kF32},
+                        {1000, 40, 2, 512, 0, CacheType::kF32},
+                        {20, 3, 5, 400, 9, CacheType::kQ8_0},
                         {63, 33, 2, 96, 48, CacheType::kF16},
                         {4000, 2, 3, 64, 0, CacheType::kF32},
                         {9000, 1, 1, 128, 0, CacheType::kF16},
@@ -182,7 +184,7 @@ TEST_P(Attention, HasTheSameBitsInEveryCompany) {
   EXPECT_TRUE(rc::check([&] {
     Case c{};
     c.type = kCacheTypes[*rc::gen::inRange<std::size_t>(0, std::size(kCacheTypes))].type;
-    c.head_dim = *rc::gen::element<std::size_t>(8, 12, 17, 64, 80, 128);
+    c.head_dim = *rc::gen::element<std::size_t>(8, 12, 17, 64, 80, 128, 264, 512);
     c.heads = *rc::gen::inRange<std::size_t>(1, 9);
     c.causal = *rc::gen::inRange(0, 4) > 0;
     c.window = *rc::gen::element<std::size_t>(0, 0, 1, 5, 16, 40);
@@ -409,7 +411,7 @@ TEST_P(Attention, SurvivesLargeScores) {
 TEST_P(Attention, StoresOnePositionAlone) {
   std::mt19937 random(7);
   for (const CacheTypeInfo& type : kCacheTypes) {
-    for (const std::size_t dim : {1, 16, 33, 64, 80, 256}) {
+    for (const std::size_t dim : {1, 16, 33, 64, 80, 256, 512}) {
       SCOPED_TRACE(fmt::format("{} dim={}", type.name, dim));
       Context context(kernels(), type.type, kBlockSize, dim, random);
       const Context before = context;

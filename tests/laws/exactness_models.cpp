@@ -80,6 +80,45 @@ test::RandomModelOptions gemma_parts() {
   });
 }
 
+// Values of the keys' matrix, heads of two sizes, layers that have others' keys and values, an
+// input by the token, experts beside a feed-forward in the later two: Gemma 4.
+test::RandomModelOptions gemma4_parts(DataType type) {
+  return four_layers(type, [](ModelConfig& config, LayerConfig& layer, std::size_t i) {
+    const load::NormConfig norm = {.kind = load::NormKind::kRms};
+    config.ropes.resize(2);
+    config.ropes[1].frequency_divisors = {1.0F,  1.0F,  1.0F,  1.0F,  1e30F, 1e30F, 1e30F, 1e30F,
+                                          1e30F, 1e30F, 1e30F, 1e30F, 1e30F, 1e30F, 1e30F, 1e30F};
+    config.layer_inputs.size = 32;
+    config.layer_inputs.norm = norm;
+    layer.mixer_norms = layer.mlp_norms = {norm, norm, {}};
+    layer.scaled = true;
+    const bool full = i % 2 == 1;
+    auto& attention = std::get<AttentionConfig>(layer.mixer);
+    attention.window = full ? 0 : 19;
+    attention.rope = full ? 1 : 0;
+    attention.head_dim = full ? 32 : 16;
+    attention.kv_heads = full ? 1 : 2;
+    attention.scale = 0.3F;
+    attention.query_key_norm = load::QueryKeyNorm::kHead;
+    attention.norm = norm;
+    if (i < 2) attention.value_norm = norm;
+    if (i == 1) attention.values_of_keys = true;
+    if (i >= 2) attention.shares = static_cast<std::int32_t>(i) - 2;
+    auto& mlp = std::get<load::MlpConfig>(layer.mlp);
+    mlp.activation = load::Activation::kGeluTanh;
+    if (i < 2) return;
+    load::ExpertsConfig experts;
+    experts.count = 5;
+    experts.used = 2;
+    experts.size = 64;
+    experts.normalized = experts.scaled = true;
+    experts.activation = load::Activation::kGeluTanh;
+    experts.shared_size = 96;
+    experts.apart = norm;
+    layer.mlp = experts;
+  });
+}
+
 // Sinks, biases everywhere, windows in every second layer, clamped experts: gpt-oss.
 test::RandomModelOptions gpt_oss_parts() {
   return four_layers(DataType::kQ8_0, [](ModelConfig&, LayerConfig& layer, std::size_t i) {
@@ -373,6 +412,8 @@ std::vector<ModelCase> model_cases() {
                                   {"OddSizesF32", odd(DataType::kF32)},
                                   {"OddSizesBF16", odd(DataType::kBF16)},
                                   {"GemmaParts", gemma_parts()},
+                                  {"Gemma4PartsBF16", gemma4_parts(DataType::kBF16)},
+                                  {"Gemma4PartsQ8_0", gemma4_parts(DataType::kQ8_0)},
                                   {"GptOssParts", gpt_oss_parts()},
                                   {"Hybrid", hybrid_parts(DataType::kQ8_0, false, false)},
                                   {"HybridDrafts", hybrid_parts(DataType::kF16, false, true)},

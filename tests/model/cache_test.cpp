@@ -74,6 +74,20 @@ TEST(CacheShape, GroupsLayersByWhatTheySee) {
   }
 }
 
+// Layers that have another one's keys and values take nothing.
+TEST(CacheShape, SharedLayersHaveNone) {
+  load::ModelConfig config = config_of(pattern(6, 2, 512));
+  const CacheShape alone = grouped_cache_shape(config, kernels::CacheType::kF16);
+  config.layers.push_back(config.layers[4]);
+  std::get<load::AttentionConfig>(config.layers.back().mixer).shares = 4;
+  config.layers.push_back(config.layers[5]);
+  std::get<load::AttentionConfig>(config.layers.back().mixer).shares = 5;
+  const CacheShape shape = grouped_cache_shape(config, kernels::CacheType::kF16);
+  EXPECT_EQ(shape.layers().size(), 6U);
+  EXPECT_EQ(shape.unit_bytes(), alone.unit_bytes());
+  EXPECT_EQ(shape.groups(), alone.groups());
+}
+
 // A group's layers lie beside each other in its blocks, and fit them.
 TEST(CacheShape, LayersOfAGroupDoNotOverlap) {
   for (const ShapeCase& one : kShapes) {

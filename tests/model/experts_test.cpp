@@ -45,6 +45,21 @@ TEST(ChooseExperts, TakesTheLargest) {
   }
 }
 
+// An expert's weight is multiplied by its own number, however it came about.
+TEST(ChooseExperts, ScalesEachByItsNumber) {
+  const std::vector<float> logits = {0.5F, -2.0F, 3.25F, 1.0F};
+  const std::vector<float> scales = {3.0F, 5.0F, -0.5F, 0.25F};
+  for (const load::ExpertGate gate : {load::ExpertGate::kSoftmax, load::ExpertGate::kSigmoid}) {
+    std::vector<Choice> plain(2), scaled(2);
+    choose_experts(logits, {.gate = gate, .normalized = true}, plain);
+    choose_experts(logits, {.gate = gate, .normalized = true, .scales = scales}, scaled);
+    for (std::size_t i = 0; i < plain.size(); ++i) {
+      EXPECT_EQ(scaled[i].expert, plain[i].expert);
+      EXPECT_EQ(scaled[i].weight, plain[i].weight * scales[plain[i].expert]);
+    }
+  }
+}
+
 TEST(ChooseExperts, WeighsByTheSoftmax) {
   const std::vector<float> logits = {0.5F, -2.0F, 3.25F, 1.0F, 2.0F, -90.0F};
   double all = 0;

@@ -136,6 +136,12 @@ class ModelBuilder {
       build_.matrix("output.weight", type_, config_.vocab_size, hidden);
     norm(config_.output_norm, "output_norm", hidden);
     if (config_.hyper.streams > 1) hyper("output_hc", config_.hyper.streams, 1);
+    if (const std::size_t size = config_.layer_inputs.size; size > 0) {
+      const std::size_t all = size * config_.layers.size();
+      build_.matrix("per_layer_token_embd.weight", type_, config_.vocab_size, all);
+      build_.matrix("per_layer_model_proj.weight", type_, all, hidden);
+      norm(config_.layer_inputs.norm, "per_layer_proj_norm", size);
+    }
     for (std::size_t i = 0; i < config_.layers.size(); ++i)
       layer(config_.layers[i], fmt::format("blk.{}.", i));
     if (config_.draft_layer) {
@@ -194,6 +200,12 @@ class ModelBuilder {
     } else if (layer.experts() != nullptr) {
       experts(*layer.experts(), name);
     }
+    if (const std::size_t size = config_.layer_inputs.size; size > 0) {
+      build_.matrix(name + "inp_gate.weight", type_, size, hidden);
+      build_.matrix(name + "proj.weight", type_, hidden, size);
+      norm(config_.layer_inputs.norm, name + "post_norm", hidden);
+    }
+    if (layer.scaled) build_.vector(name + "layer_output_scale.weight", 1, 0.9F, 0.1F);
   }
 
   static void mixer(std::monostate /*none*/, const std::string& /*name*/) {}
@@ -204,17 +216,18 @@ class ModelBuilder {
     const std::size_t query = config.gated ? 2 * heads : heads;
     const std::size_t kv = std::size_t{config.kv_heads} * config.head_dim;
     build_.matrix(name + "attn_q.weight", type_, query, hidden);
-    build_.matrix(name + "attn_k.weight", type_, kv, hidden);
-    build_.matrix(name + "attn_v.weight", type_, kv, hidden);
+    const bool keys = config.shares < 0, values = keys && !config.values_of_keys;
+    if (keys) build_.matrix(name + "attn_k.weight", type_, kv, hidden);
+    if (values) build_.matrix(name + "attn_v.weight", type_, kv, hidden);
     build_.matrix(name + "attn_output.weight", type_, hidden, heads);
     bias(config.bias, name + "attn_q", query);
-    bias(config.bias, name + "attn_k", kv);
-    bias(config.bias, name + "attn_v", kv);
+    bias(config.bias && keys, name + "attn_k", kv);
+    bias(config.bias && values, name + "attn_v", kv);
     bias(config.output_bias, name + "attn_output", hidden);
     if (config.query_key_norm != load::QueryKeyNorm::kNone) {
       const bool by_row = config.query_key_norm == load::QueryKeyNorm::kRow;
       norm(config.norm, name + "attn_q_norm", by_row ? heads : config.head_dim);
-      norm(config.norm, name + "attn_k_norm", by_row ? kv : config.head_dim);
+      if (keys) norm(config.norm, name + "attn_k_norm", by_row ? kv : config.head_dim);
     }
     if (config.sinks) build_.vector(name + "attn_sinks.weight", config.heads, 0.5F, 1.0F);
   }
@@ -325,6 +338,7 @@ class ModelBuilder {
     build_.matrix(name + "ffn_gate_inp.weight", plain_, config.count, hidden);
     bias(config.bias, name + "ffn_gate_inp", config.count);
     bias(config.picks_biased, name + "exp_probs_b", config.count);
+    if (config.scaled) build_.vector(name + "exp_scales.weight", config.count, 1.0F, 0.3F);
     if (config.by_token) {
       build_.table(name + "ffn_token_experts.weight", config_.vocab_size, config.used,
                    config.count);
@@ -339,6 +353,14 @@ class ModelBuilder {
       bias(config.bias, of("ffn_down"), hidden);
     }
     if (config.shared_size == 0) return;
+    if (config.apart) {
+      for (const char* of :
+           {"ffn_gate_inp_norm", "pre_ffw_norm_2", "post_ffw_norm_1", "post_ffw_norm_2"})
+        norm(config.apart, name + of, hidden);
+      build_.matrix(name + "ffn_gate.weight", type_, config.shared_size, hidden);
+      build_.matrix(name + "ffn_up.weight", type_, config.shared_size, hidden);
+      return build_.matrix(name + "ffn_down.weight", type_, hidden, config.shared_size);
+    }
     if (config.gated)
       build_.matrix(name + "ffn_gate_shexp.weight", type_, config.shared_size, hidden);
     build_.matrix(name + "ffn_up_shexp.weight", type_, config.shared_size, hidden);

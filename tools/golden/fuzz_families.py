@@ -117,7 +117,8 @@ def read_model(folder, kind):
         output_loading_info=True,
     )
     text = model.config.get_text_config()
-    if text.num_attention_heads % (getattr(text, "num_key_value_heads", 1) or 1):
+    # Of layers that differ (Gemma 4) an attribute is refused.
+    if text.num_attention_heads % (text.to_dict().get("num_key_value_heads") or 1):
         raise ValueError("heads that share keys unevenly")
     spare = [name for name in found["unexpected_keys"] if "mtp" not in name and name != "lm_head.weight"]
     if make_models.drafting_layers(model.config) > 0:
@@ -133,7 +134,9 @@ def write_by_transformers(folder, parsed, kind, seed):
     for name, tensor in model.state_dict().items():
         if tensor.dtype == torch.float32:
             norm = "norm" in name.lower() and "bias" not in name
-            tensor.normal_(std=0.2 if norm else 0.25).add_(norm and "gemma" not in parsed.model_type)
+            one = norm and not make_models.adds_one(parsed.get_text_config())
+            one |= name.endswith(make_models.SCALES)
+            tensor.normal_(std=0.2 if norm or one else 0.25).add_(one)
     model.save_pretrained(folder)
 
 

@@ -200,6 +200,35 @@ def gemma3_text(r):
     return c if "layer_types" in c else c | some(r, sliding_window_pattern=[2, 3, 6])
 
 
+def gemma4_unified_text(r):
+    c = shape(r) | some(r, head_dim=[8, 16, 20, 32], sliding_window=WINDOWS, final_logit_softcapping=[None, 4.0])
+    del c["hidden_act"], c["rope_theta"]
+    c |= {"hidden_activation": "gelu_pytorch_tanh"} | odds(r, 0.9, **some(r, global_head_dim=[8, 16, 24, 64]))
+    c |= odds(r, 0.7, **mixed(r, c, "sliding_attention"))
+    c |= odds(r, 0.7, **some(r, attention_k_eq_v=[False, True]))
+    c |= odds(r, 0.7, num_global_key_value_heads=c["num_attention_heads"] if r.random() < 0.3 else 1)
+    c |= odds(r, 0.5, **some(r, use_bidirectional_attention=[None, "vision"]))
+    whole = {"rope_type": "proportional"} | some(r, rope_theta=[1e6, 1000.0, 123.0])
+    whole |= odds(r, 0.8, **some(r, partial_rotary_factor=[0.25, 0.5, 1.0])) | odds(r, 0.2, factor=8.0)
+    sliding = {"rope_type": "default"} | some(r, rope_theta=[10000.0, 50.0])
+    return c | odds(r, 0.8, rope_parameters={"full_attention": whole, "sliding_attention": sliding})
+
+
+def gemma4_text(r):
+    c = gemma4_unified_text(r) | {"vocab_size_per_layer_input": r.randint(60, 300)}
+    c |= {"vocab_size": c["vocab_size_per_layer_input"]} | some(r, hidden_size_per_layer_input=[0, 0, 8, 12, 20])
+    if r.random() < 0.4:
+        c |= {"enable_moe_block": True, "moe_intermediate_size": r.choice([16, 24, 40])}
+        c |= {"num_experts": r.randint(3, 9), "top_k_experts": r.randint(1, 3)}
+    layers = c["num_hidden_layers"]
+    kinds = c.get("layer_types") or ["sliding_attention"] * layers
+    kinds = [*kinds[:-1], "full_attention"]
+    enough = [own for own in range(1, layers) if set(kinds[:own]) == set(kinds)]
+    if enough and c["hidden_size_per_layer_input"]:  # without, transformers cannot cut its rows
+        c |= {"num_kv_shared_layers": layers - r.choice(enough)} | some(r, use_double_wide_mlp=[False, True])
+    return c
+
+
 def smollm3(r):
     c = plain(r, "yarn", "linear", own_heads=False) | some(r, no_rope_layer_interval=[2, 3, 4])
     c |= {"use_sliding_window": False, "sliding_window": None}
@@ -509,7 +538,7 @@ def modern(c, by_layer=False):
 
 DECODERS = {f.__name__: f for f in (
     llama, mistral, ministral, ministral3, mixtral, qwen2, qwen3, qwen3_moe, qwen3_next, qwen3_5_text,
-    qwen3_5_moe_text, gemma2, gemma3_text, smollm3, olmo2, olmo3, phi3, granite, granitemoe, granitemoeshared,
+    qwen3_5_moe_text, gemma2, gemma3_text, gemma4_text, gemma4_unified_text, smollm3, olmo2, olmo3, phi3, granite, granitemoe, granitemoeshared,
     granitemoehybrid, nemotron_h, falcon_h1, cohere, cohere2, lfm2, lfm2_moe, glm4, glm4_moe, minimax_m2, ernie4_5,
     ernie4_5_moe, olmoe, qwen2_moe, dots1, mellum, youtu, hunyuan_v1_dense, hunyuan_v1_moe, seed_oss, exaone4, gpt_oss, deepseek_v2, deepseek_v3,
     deepseek_v32, glm4_moe_lite, mistral4)}  # fmt: skip
@@ -531,6 +560,7 @@ ENCODERS = {
 # Of models that take pictures, too: their texts, and what looks at pictures.
 WRAPPERS = {
     "gemma3": (["gemma3_text"], "siglip_vision_model"),
+    "gemma4": (["gemma4_text"], "gemma4_vision"),
     "mistral3": (["mistral", "ministral3", "mistral4"], "pixtral"),
     "qwen3_5": (["qwen3_5_text"], "qwen3_5_vision"),
     "qwen3_5_moe": (["qwen3_5_moe_text"], "qwen3_5_moe_vision"),

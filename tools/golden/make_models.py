@@ -1259,6 +1259,48 @@ CASES |= {
 for case in ("nemotron-h-tiny", "nemotron-h-moe-tiny"):
     for unknown in ("hidden_act", "rms_norm_eps"):
         del CASES[case][unknown]
+# Layers that do not slide have larger heads, of which a quarter turns.
+GEMMA4 = GEMMA | {
+    "architectures": ["Gemma4ForCausalLM"],
+    "model_type": "gemma4_text",
+    "attention_k_eq_v": True,
+    "enable_moe_block": False,
+    "final_logit_softcapping": 6.0,
+    "global_head_dim": 16,
+    "head_dim": 8,
+    "hidden_size_per_layer_input": 0,
+    "num_global_key_value_heads": 1,
+    "num_kv_shared_layers": 0,
+    "rope_parameters": {
+        "full_attention": {"rope_type": "proportional", "partial_rotary_factor": 0.25, "rope_theta": 100000.0},
+        "sliding_attention": {"rope_type": "default", "rope_theta": 1000.0},
+    },
+    "vocab_size_per_layer_input": 128,
+}
+del GEMMA4["query_pre_attn_scalar"]
+CASES |= {
+    "gemma4-tiny": GEMMA4
+    | {"layer_types": ["sliding_attention", "full_attention"] * 2, "num_hidden_layers": 4},
+    "gemma4-moe-tiny": GEMMA4
+    | {
+        "enable_moe_block": True,
+        "layer_types": ["sliding_attention", "full_attention"],
+        "moe_intermediate_size": 24,
+        "num_experts": 6,
+        "num_hidden_layers": 2,
+        "top_k_experts": 3,
+    },
+    # The last three layers have the keys and values of layers 1 and 2.
+    "gemma4-ple-tiny": GEMMA4
+    | {
+        "attention_k_eq_v": False,
+        "hidden_size_per_layer_input": 12,
+        "layer_types": ["sliding_attention", "full_attention"] * 3,
+        "num_hidden_layers": 6,
+        "num_kv_shared_layers": 3,
+        "use_double_wide_mlp": True,
+    },
+}
 del CASES["lfm2-tiny"]["rms_norm_eps"]
 del CASES["lfm2-moe-tiny"]["rms_norm_eps"]
 del CASES["qwen3-5-moe-tiny"]["intermediate_size"]
@@ -1327,7 +1369,7 @@ def published_shapes(config):
             for ending, published in PUBLISHED.items():
                 if name.endswith(f"block_sparse_moe.{ending}"):
                     name = name.removesuffix(ending) + published
-        if config.model_type in ("gpt_oss", "mistral4", "qwen3_5_moe_text"):
+        if config.model_type in ("gpt_oss", "mistral4", "qwen3_5_moe_text", "gemma4_text", "gemma4_unified_text"):
             yield name, shape
             continue
         if config.model_type == "qwen3_vl_moe" and ".experts." in name:
@@ -1375,7 +1417,12 @@ def mxfp4_weights(random, shape):
     return torch.tensor(codes), torch.tensor(scales), torch.tensor(values, dtype=torch.float32)
 
 
+SCALES = ("layer_scalar", "router.scale", "per_expert_scale")  # of Gemma 4, about 1
 KEPT_WIDE = "e_score_correction_bias"  # float32 in published models of 16 bits
+
+
+def adds_one(config):
+    return config.model_type.startswith("gemma") and not config.model_type.startswith("gemma4")
 
 
 def random_weights(config, seed):
@@ -1392,8 +1439,10 @@ def random_weights(config, seed):
             continue
         values = random.standard_normal(shape)
         if "norm" in name:
-            # Gemma's weights lack the one that its norms add.
-            values = 0.2 * values + (0 if config.model_type.startswith("gemma") else 1)
+            # Gemma's weights lack the one that its norms added up to Gemma 3.
+            values = 0.2 * values + (0 if adds_one(config) else 1)
+        elif name.endswith(SCALES):
+            values = 0.2 * values + 1
         elif name.endswith(KEPT_WIDE):
             values = 0.2 * values
         elif name.endswith("A_log"):  # states of some tokens and of many
@@ -1455,9 +1504,10 @@ def greedy(model, prompt):
 @torch.no_grad()
 def router_margin(model, ids):
     """The smallest gap between the experts that a token uses and those that it does not."""
-    used = getattr(model.config.get_text_config(), "num_experts_per_tok", 0)
+    text = model.config.get_text_config()
+    used = getattr(text, "num_experts_per_tok", 0) or getattr(text, "top_k_experts", 0)
     used = used[0] if isinstance(used, list) else used
-    if used == 0:
+    if not used:
         return np.inf
     routers = model(torch.tensor([ids]), output_router_logits=True).router_logits
     if hasattr(model.config, "n_routed_experts"):
@@ -1483,6 +1533,8 @@ def router_margin(model, ids):
         layers = [layer.feed_forward for layer in model.model.layers]
         biases = [layer.expert_bias for layer in layers if hasattr(layer, "expert_bias")]
         routers = [logits.sigmoid() + bias for logits, bias in zip(routers, biases, strict=True)]
+    if model.config.model_type == "gemma4_text":  # which gives probabilities
+        routers = [chances.log() for chances in routers]
     ranked = [np.sort(logits.numpy())[:, ::-1] for logits in routers]
     return min(float((layer[:, used - 1] - layer[:, used]).min()) for layer in ranked)
 

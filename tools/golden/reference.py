@@ -67,6 +67,8 @@ def load_model(folder):
         weights |= load_safetensors(path)
     for name in [name for name in weights if name.endswith(".scale")]:
         weight = name.removesuffix("scale") + "weight"
+        if weight not in weights:  # Gemma 4's routers have a scale by itself
+            continue
         weights[weight] = scaled(weights[weight], weights.pop(name))
     return config, weights
 

@@ -63,12 +63,13 @@ struct AttentionSpan {
   const std::byte* next_keys[kSpanBlocks];
 };
 
-// How tiles of a type are read; those of latents are values, and keys as well.
-template <CacheType type, bool latent>
+// How tiles of a type are read, for states of so many dimensions; those of latents are values, and
+// keys as well.
+template <CacheType type, std::size_t kDims>
 struct AttentionSource {
-  using State = AttentionState<latent ? kMostLatentDims : kMaxHeadDim>;
+  using State = AttentionState<kDims>;
   static constexpr CacheType kType = type;
-  static constexpr bool kLatent = latent;
+  static constexpr bool kLatent = kDims == kMostLatentDims;
   static constexpr bool kScaled = scaled_dims(type) > 0;
   static constexpr std::size_t kGroup = kScaled ? scaled_dims(type) : kMostLatentDims;
   static constexpr std::size_t kVectorBytes = info(type).element_bytes * Vec::kWidth;
@@ -407,12 +408,11 @@ inline void attention_walk_of(const AttentionArgs& a, typename Source::State* st
 template <std::size_t kDims>
 inline void attention_walk(const AttentionArgs& a, AttentionState<kDims>* states, std::size_t count,
                            std::size_t first, std::size_t last) {
-  constexpr bool kLatent = kDims != kMaxHeadDim;
   switch (a.cache_type) {
-#define DOVETAIL_LISTED(name, text, bytes)                                                   \
-  case CacheType::k##name:                                                                   \
-    return attention_walk_of<AttentionSource<CacheType::k##name, kLatent>>(a, states, count, \
-                                                                           first, last);
+#define DOVETAIL_LISTED(name, text, bytes)                                                        \
+  case CacheType::k##name:                                                                        \
+    return attention_walk_of<AttentionSource<CacheType::k##name, kDims>>(a, states, count, first, \
+                                                                         last);
     DOVETAIL_CACHE_TYPES(DOVETAIL_LISTED)
 #undef DOVETAIL_LISTED
   }
@@ -494,7 +494,8 @@ inline void attention_rows(const AttentionArgs& a) {
 inline void attention(const AttentionArgs& given) {
   AttentionArgs a = given;
   if (a.value_dim == 0) a.value_dim = a.head_dim;
-  a.latent ? attention_rows<kMostLatentDims>(a) : attention_rows<kMaxHeadDim>(a);
+  if (a.latent) return attention_rows<kMostLatentDims>(a);
+  a.head_dim <= kMaxHeadDim ? attention_rows<kMaxHeadDim>(a) : attention_rows<kMaxWideHeadDim>(a);
 }
 
 template <std::size_t kDims>

@@ -12,7 +12,9 @@
 namespace dovetail::kernels {
 namespace {
 
-inline constexpr std::size_t kMaxHeadDim = 256;
+// Of a head that most models have, and of one that some have: states of fewer dimensions stay in
+// the caches.
+inline constexpr std::size_t kMaxHeadDim = 256, kMaxWideHeadDim = 512;
 inline constexpr std::size_t kMaxScales = kMostLatentDims / scaled_dims(CacheType::kQ8_0);
 static_assert(kBlockSize == Vec::kWidth, "a dimension of a block's keys is one vector");
 

@@ -1,6 +1,7 @@
 #include "model/blocks/attention.h"
 
 #include <algorithm>
+#include <cassert>
 #include <vector>
 
 #include "model/blocks/projection.h"
@@ -11,6 +12,16 @@ namespace {
 // Rows of a tile from which on its attention is not split by segments: long contexts of few rows
 // are, since those have too few query tiles for all lanes.
 constexpr std::uint32_t kSplitRows = 32;
+
+Linear attention_input(const load::AttentionConfig& config, const ModelWeights& weights,
+                       const std::string& layer, const kernels::Kernels& kernels) {
+  const auto matrix = [&](const char* name) { return &weights.matrix(layer + name); };
+  const Matrix* query = matrix("attn_q.weight");
+  if (config.shares >= 0) return {kernels, {query}};
+  const Matrix* key = matrix("attn_k.weight");
+  if (config.values_of_keys) return {kernels, {query, key}};
+  return {kernels, {query, key, matrix("attn_v.weight")}};
+}
 
 }  // namespace
 
@@ -76,50 +87,46 @@ Attention::Attention(const load::AttentionConfig& config, const ModelWeights& we
       query_size_(std::size_t{config.heads} * config.head_dim),
       kv_size_(std::size_t{config.kv_heads} * config.head_dim),
       projected_size_(config.gated ? 2 * query_size_ : query_size_),
-      query_key_value_(workspace.kernels, {&weights.matrix(layer + "attn_q.weight"),
-                                           &weights.matrix(layer + "attn_k.weight"),
-                                           &weights.matrix(layer + "attn_v.weight")}),
+      query_key_value_(attention_input(config, weights, layer, workspace.kernels)),
       output_(workspace.kernels, {&weights.matrix(layer + "attn_output.weight")}) {
+  assert(!config.gated || !shares());
   if (config.bias) {
     query_bias_ = weights.vector(layer + "attn_q.bias");
-    key_bias_ = weights.vector(layer + "attn_k.bias");
-    value_bias_ = weights.vector(layer + "attn_v.bias");
+    if (!shares()) key_bias_ = weights.vector(layer + "attn_k.bias");
+    if (!shares() && !config.values_of_keys) value_bias_ = weights.vector(layer + "attn_v.bias");
   }
   if (config.output_bias) output_bias_ = weights.vector(layer + "attn_output.bias");
   if (config.sinks) sinks_ = weights.vector(layer + "attn_sinks.weight");
   if (config.query_key_norm != load::QueryKeyNorm::kNone) {
     query_norm_ = Norm(config.norm, weights, layer + "attn_q_norm", workspace.kernels);
-    key_norm_ = Norm(config.norm, weights, layer + "attn_k_norm", workspace.kernels);
+    if (!shares()) key_norm_ = Norm(config.norm, weights, layer + "attn_k_norm", workspace.kernels);
   }
+  if (!shares()) value_norm_ = Norm(config.value_norm, config.head_dim, workspace.kernels);
   workspace.query.need(projected_size_);
   if (config.gated) workspace.gate.need(query_size_);
   workspace.attended.need(query_size_);
-  workspace.key.need(kv_size_);
-  workspace.value.need(kv_size_);
+  if (!shares()) workspace.key.need(kv_size_);
+  if (!shares()) workspace.value.need(kv_size_);
   workspace.projected.need(workspace.hidden);
   workspace.prepares(query_key_value_);
   workspace.prepares(output_);
 }
 
 void Attention::add_steps(Program& program) {
-  const auto all = [this](std::uint32_t tile) { return work_.tile(tile).rows.size(); };
+  const auto all = [this](std::uint32_t tile) {
+    return work_.count(projected(), work_.tile(tile));
+  };
   const auto wanted = [this](std::uint32_t tile) { return work_.count(set_, work_.tile(tile)); };
   program.add({.name = "query-key-value",
                .matrix = true,
-               .run =
-                   [this](std::uint32_t index, std::uint32_t blocks, const cores::Part& part) {
-                     const RowTile& tile = work_.tile(index);
-                     query_key_value_.multiply(part.block, blocks, tile.rows.size(),
-                                               work_.prepared(tile),
-                                               {{work_.query.of(tile), projected_size_},
-                                                {work_.key.of(tile), kv_size_},
-                                                {work_.value.of(tile), kv_size_}});
-                   }},
+               .run = [this](std::uint32_t tile, std::uint32_t blocks,
+                             const cores::Part& part) { project(tile, part.block, blocks); }},
               [this, all](std::uint32_t tile) {
                 return work_.share_product(work_.tile(tile), query_key_value_, all(tile));
               });
+  // Another layer's keys and values: a tile has waited there for those that it reads.
   program.add({.name = "place",
-               .keys = KeysAccess::kWrite,
+               .keys = shares() ? KeysAccess::kNone : KeysAccess::kWrite,
                .run =
                    [this, all](std::uint32_t tile, std::uint32_t blocks, const cores::Part& part) {
                      place(work_.tile(tile), part_of(all(tile), part.block, blocks));
@@ -129,7 +136,7 @@ void Attention::add_steps(Program& program) {
                 return work_.share(work_.tile(tile), rows, rows * 4 * (query_size_ + kv_size_));
               });
   program.add({.name = "attend",
-               .keys = KeysAccess::kRead,
+               .keys = shares() ? KeysAccess::kNone : KeysAccess::kRead,
                .run = [this](std::uint32_t tile, std::uint32_t blocks,
                              const cores::Part& part) { attend(tile, part.block, blocks); }},
               [this](std::uint32_t index) {
@@ -154,53 +161,76 @@ void Attention::add_steps(Program& program) {
   add_projection(program, "output", output_, set_, work_);
 }
 
+void Attention::project(std::uint32_t index, std::uint32_t block, std::uint32_t blocks) {
+  const RowTile& tile = work_.tile(index);
+  const std::size_t rows = work_.count(projected(), tile);
+  const std::byte* prepared = work_.prepared(tile);
+  const Linear::Output query = {work_.query.of(tile), projected_size_};
+  if (shares()) return query_key_value_.multiply(block, blocks, rows, prepared, {query});
+  const Linear::Output key = {work_.key.of(tile), kv_size_};
+  if (config_.values_of_keys)
+    return query_key_value_.multiply(block, blocks, rows, prepared, {query, key});
+  const Linear::Output value = {work_.value.of(tile), kv_size_};
+  query_key_value_.multiply(block, blocks, rows, prepared, {query, key, value});
+}
+
 // Biases, norms and rotation; keys and values into the cache.
 void Attention::place(const RowTile& tile, const Range& rows) {
   const kernels::Kernels& kernels = work_.kernels;
   const std::size_t dim = config_.head_dim;
-  const Cache& cache = *work_.cache;
-  const kernels::CacheType type = cache.shape().type();
-  const load::QueryKeyNorm normed = config_.query_key_norm;
   for (std::uint32_t i = rows.begin; i < rows.end; ++i) {
-    const PassRow& row = work_.pass.rows()[tile.rows.begin + i];
+    const PassRow& row = work_.pass.rows()[work_.row(projected(), tile, i)];
     const std::uint32_t position = row.position;
     float* query = work_.query.row(tile, i, projected_size_);
-    float* key = work_.key.row(tile, i, kv_size_);
-    float* value = work_.value.row(tile, i, kv_size_);
-    if (config_.bias) {
-      kernels.add(query, query_bias_.data(), projected_size_);
-      kernels.add(key, key_bias_.data(), kv_size_);
-      kernels.add(value, value_bias_.data(), kv_size_);
-    }
+    if (config_.bias) kernels.add(query, query_bias_.data(), projected_size_);
     if (config_.gated) part_gates(query, work_.gate.row(tile, i, query_size_));
-    if (normed == load::QueryKeyNorm::kRow) {
-      query_norm_.apply(query, query);
-      key_norm_.apply(key, key);
-    }
-    const auto turn = [&](float* head, const Norm& norm) {
-      if (normed == load::QueryKeyNorm::kHead) norm.apply(head, head);
-      if (rope_ != nullptr)
-        kernels.rope(head, rope_->cos(position).data(), rope_->sin(position).data(), rope_->dims(),
-                     rope_->interleaved());
-      if (normed == load::QueryKeyNorm::kTurnedHead) norm.apply(head, head);
-    };
+    if (config_.query_key_norm == load::QueryKeyNorm::kRow) query_norm_.apply(query, query);
     for (std::size_t head = 0; head < config_.heads; ++head) {
-      turn(query + head * dim, query_norm_);
+      turn(query + head * dim, query_norm_, position);
       if (config_.temperature != 0.0F)
         kernels.scale(query + head * dim,
                       query_temperature(config_.temperature, config_.temperature_context, position),
                       dim);
     }
+    if (!shares()) store(tile, i, row);
+  }
+}
 
-    const Segment& segment = work_.pass.segments()[row.segment];
-    const std::uint32_t block = segment.block_table[table_index(position / kernels::kBlockSize)];
-    const std::size_t slot = position % kernels::kBlockSize;
-    for (std::uint32_t head = 0; head < config_.kv_heads; ++head) {
-      turn(key + head * dim, key_norm_);
-      kernels.store_key(type, key + head * dim, dim, slot, cache.keys(cache_layer_, head, block));
-      kernels.store_value(type, value + head * dim, dim, slot,
-                          cache.values(cache_layer_, head, block));
-    }
+void Attention::turn(float* head, const Norm& norm, std::uint32_t position) const {
+  const load::QueryKeyNorm normed = config_.query_key_norm;
+  if (normed == load::QueryKeyNorm::kHead) norm.apply(head, head);
+  if (rope_ != nullptr) {
+    work_.kernels.rope(head, rope_->cos(position).data(), rope_->sin(position).data(),
+                       rope_->dims(), rope_->interleaved());
+  }
+  if (normed == load::QueryKeyNorm::kTurnedHead) norm.apply(head, head);
+}
+
+// The keys and values of a row.
+void Attention::store(const RowTile& tile, std::uint32_t index, const PassRow& row) {
+  const kernels::Kernels& kernels = work_.kernels;
+  const std::size_t dim = config_.head_dim;
+  const Cache& cache = *work_.cache;
+  const kernels::CacheType type = cache.shape().type();
+  float* key = work_.key.row(tile, index, kv_size_);
+  float* value = work_.value.row(tile, index, kv_size_);
+  if (config_.bias) kernels.add(key, key_bias_.data(), kv_size_);
+  if (config_.values_of_keys) {
+    std::copy_n(key, kv_size_, value);
+  } else if (config_.bias) {
+    kernels.add(value, value_bias_.data(), kv_size_);
+  }
+  if (config_.query_key_norm == load::QueryKeyNorm::kRow) key_norm_.apply(key, key);
+  const std::uint32_t position = row.position;
+  const Segment& segment = work_.pass.segments()[row.segment];
+  const std::uint32_t block = segment.block_table[table_index(position / kernels::kBlockSize)];
+  const std::size_t slot = position % kernels::kBlockSize;
+  for (std::uint32_t head = 0; head < config_.kv_heads; ++head) {
+    turn(key + head * dim, key_norm_, position);
+    if (value_norm_) value_norm_.apply(value + head * dim, value + head * dim);
+    kernels.store_key(type, key + head * dim, dim, slot, cache.keys(cache_layer_, head, block));
+    kernels.store_value(type, value + head * dim, dim, slot,
+                        cache.values(cache_layer_, head, block));
   }
 }
 
@@ -217,6 +247,14 @@ void Attention::part_gates(float* query, float* gate) const {
 std::size_t Attention::table_index(std::size_t block) const {
   const CacheShape& shape = work_.cache->shape();
   return block * shape.groups() + shape.layers()[cache_layer_].group;
+}
+
+std::size_t Attention::index_of(const RowTile& tile, std::uint32_t row) const {
+  if (projected() == RowSet::kAll) return row - tile.rows.begin;
+  const std::span<const std::uint32_t> wanted =
+      work_.pass.wanted().subspan(tile.wanted.begin, tile.wanted.size());
+  return static_cast<std::size_t>(std::lower_bound(wanted.begin(), wanted.end(), row) -
+                                  wanted.begin());
 }
 
 // The longer contexts are neighbours, so blocks take items in turns.
@@ -277,7 +315,7 @@ void Attention::attend(const RowTile& tile, std::uint32_t kv_head, const QueryTi
   args.cache_type = work_.cache->shape().type();
   args.key_blocks = keys.data();
   args.value_blocks = values.data();
-  args.query = work_.query.row(tile, queries.row - tile.rows.begin, projected_size_) +
+  args.query = work_.query.row(tile, index_of(tile, queries.row), projected_size_) +
                kv_head * group * config_.head_dim;
   args.query_stride = projected_size_;
   args.rows = queries.rows;

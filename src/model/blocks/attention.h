@@ -57,13 +57,14 @@ class AttentionSplits {
 class Attention {
  public:
   // Of the layer whose tensors' names begin with `layer` ("blk.3."), the `cache_layer`-th that has
-  // attention. `set`: the rows that it computes beyond their keys and values. `rope` is null where
-  // nothing turns. `splits` are those of all layers alike.
+  // attention, or the other layer's whose keys and values it has. `set`: the rows that it computes
+  // beyond their keys and values. `rope` is null where nothing turns. `splits` are those of all
+  // layers alike.
   Attention(const load::AttentionConfig& config, const ModelWeights& weights,
             const std::string& layer, std::uint32_t cache_layer, RowSet set, const RopeTable* rope,
             AttentionSplits& splits, Workspace& workspace);
 
-  // Prepares the rows that come in: all of a tile.
+  // Prepares the rows that come in: all of a tile, or of the set where it makes no keys and values.
   const Linear& input() const { return query_key_value_; }
   // Is still to be added to what it leaves; empty: none.
   std::span<const float> output_bias() const { return output_bias_; }
@@ -71,13 +72,21 @@ class Attention {
   void add_steps(Program& program);
 
  private:
+  bool shares() const { return config_.shares >= 0; }
+  void project(std::uint32_t tile, std::uint32_t block, std::uint32_t blocks);
   void place(const RowTile& tile, const Range& rows);
+  void turn(float* head, const Norm& norm, std::uint32_t position) const;
+  void store(const RowTile& tile, std::uint32_t index, const PassRow& row);
   std::size_t table_index(std::size_t block) const;
   void attend(std::uint32_t tile, std::uint32_t block, std::uint32_t blocks);
   void attend(const RowTile& tile, std::uint32_t kv_head, const QueryTile& queries,
               kernels::AttentionArgs args);
   void part_gates(float* query, float* gate) const;
   void take_attended(std::uint32_t tile, const Range& rows);
+  // The rows whose queries are projected: all of a tile, or, without keys and values, those of the
+  // set. And where a row of the tile is among them.
+  RowSet projected() const { return shares() ? set_ : RowSet::kAll; }
+  std::size_t index_of(const RowTile& tile, std::uint32_t row) const;
   const Range& queries(const RowTile& tile) const {
     return set_ == RowSet::kAll ? tile.queries : tile.wanted_queries;
   }
@@ -92,7 +101,7 @@ class Attention {
   std::size_t projected_size_;        // of what attn_q gives for a token: gates, too
   Linear query_key_value_, output_;
   std::span<const float> query_bias_, key_bias_, value_bias_, output_bias_, sinks_;
-  Norm query_norm_, key_norm_;
+  Norm query_norm_, key_norm_, value_norm_;
 };
 
 }  // namespace dovetail::model

@@ -1,5 +1,6 @@
 #include "model/blocks/expert_layer.h"
 
+#include <cmath>
 #include <vector>
 
 namespace dovetail::model {
@@ -8,6 +9,7 @@ namespace {
 Linear expert_input(const load::ExpertsConfig& config, const ModelWeights& weights,
                     const std::string& layer, const kernels::Kernels& kernels) {
   const auto matrix = [&](const char* name) { return &weights.matrix(layer + name); };
+  if (config.apart) return {kernels, {matrix("ffn_gate.weight"), matrix("ffn_up.weight")}};
   const Matrix* router = matrix("ffn_gate_inp.weight");
   if (config.shared_size == 0) return {kernels, {router}};
   const Matrix* up = matrix("ffn_up_shexp.weight");
@@ -31,23 +33,38 @@ ExpertLayer::ExpertLayer(const load::ExpertsConfig& config, const ModelWeights& 
   workspace.projected.need(workspace.hidden);
   workspace.prepares(input_);
   if (config.shared_size == 0) return;
-  shared_down_.emplace(workspace.kernels, std::initializer_list<const Matrix*>{
-                                              &weights.matrix(layer + "ffn_down_shexp.weight")});
+  const char* down = config.apart ? "ffn_down.weight" : "ffn_down_shexp.weight";
+  shared_down_.emplace(workspace.kernels,
+                       std::initializer_list<const Matrix*>{&weights.matrix(layer + down)});
   workspace.gate.need(config.shared_size);
   if (config.gated) workspace.up.need(config.shared_size);
   workspace.shared.need(workspace.hidden);
   workspace.shared_gate.need(1);
   workspace.prepares(*shared_down_);
+  if (!config.apart) return;
+  const auto norm = [&](const char* name) {
+    return Norm(config.apart, weights, layer + name, workspace.kernels);
+  };
+  router_.emplace(workspace.kernels, std::initializer_list<const Matrix*>{
+                                         &weights.matrix(layer + "ffn_gate_inp.weight")});
+  workspace.prepares(*router_);
+  router_norm_ = norm("ffn_gate_inp_norm");
+  router_norm_.scale(1.0F / std::sqrt(static_cast<float>(workspace.hidden)));
+  experts_norm_ = norm("pre_ffw_norm_2");
+  shared_behind_ = norm("post_ffw_norm_1");
+  experts_behind_ = norm("post_ffw_norm_2");
 }
 
 void ExpertLayer::add_steps(Program& program) {
+  if (router_) add_apart_steps(program);
   program.add(
       {.name = "router",
        .matrix = true,
        .run = [this](std::uint32_t tile, std::uint32_t blocks,
                      const cores::Part& part) { multiply_input(tile, part.block, blocks); }},
       [this](std::uint32_t index) {
-        return work_.share_product(work_.tile(index), input_, rows(index).count);
+        const Linear& product = router_ ? *router_ : input_;
+        return work_.share_product(work_.tile(index), product, rows(index).count);
       });
   program.add({.name = "choose",
                .run =
@@ -75,7 +92,7 @@ void ExpertLayer::add_steps(Program& program) {
              return experts_.mixed(rows(index).count) ? cores::kWholeGroup : cores::kMatrixTask;
            }},
       [this](std::uint32_t index) { return experts_.blocks(rows(index).count); });
-  if (shared_down_) add_shared_steps(program);
+  if (shared_down_ && !router_) add_shared_steps(program);
   program.add({.name = "combine",
                .run =
                    [this](std::uint32_t index, std::uint32_t blocks, const cores::Part& part) {
@@ -87,7 +104,45 @@ void ExpertLayer::add_steps(Program& program) {
               });
 }
 
-// The prepared rows of a tile are free: the experts have made their own.
+// The shared one's products, and then the rows of all others.
+void ExpertLayer::add_apart_steps(Program& program) {
+  program.add({.name = "shared-gate-up",
+               .matrix = true,
+               .run =
+                   [this](std::uint32_t index, std::uint32_t blocks, const cores::Part& part) {
+                     const RowTile& tile = work_.tile(index);
+                     input_.multiply(part.block, blocks, rows(index).count, work_.prepared(tile),
+                                     {{work_.gate.of(tile), config_.shared_size},
+                                      {work_.up.of(tile), config_.shared_size}});
+                   }},
+              [this](std::uint32_t index) {
+                return work_.share_product(work_.tile(index), input_, rows(index).count);
+              });
+  add_shared_steps(program);
+  program.add({.name = "expert-norm",
+               .run =
+                   [this](std::uint32_t index, std::uint32_t blocks, const cores::Part& part) {
+                     take_apart(index, part_of(rows(index).count, part.block, blocks));
+                   }},
+              [this](std::uint32_t index) {
+                const std::size_t count = rows(index).count;
+                return work_.share(work_.tile(index), count, count * 8 * work_.hidden);
+              });
+}
+
+void ExpertLayer::take_apart(std::uint32_t index, const Range& part) {
+  const RowTile& tile = work_.tile(index);
+  const std::uint32_t count = rows(index).count;
+  for (std::uint32_t i = part.begin; i < part.end; ++i) {
+    const float* residual = work_.residual_row(tile, work_.row(set_, tile, i));
+    float* row = work_.projected.row(tile, i, work_.hidden);
+    router_norm_.apply(residual, row);
+    router_->prepare(row, i, count, work_.prepared(tile));
+    experts_norm_.apply(residual, row);
+  }
+}
+
+// The prepared rows of a tile are free: the experts have made their own, or have yet to.
 void ExpertLayer::add_shared_steps(Program& program) {
   program.add({.name = "shared-activate",
                .run =
@@ -118,6 +173,7 @@ void ExpertLayer::multiply_input(std::uint32_t index, std::uint32_t block, std::
   const Experts::Rows mine = rows(index);
   const std::byte* prepared = work_.prepared(tile);
   const Linear::Output logits = experts_.logits(mine);
+  if (router_) return router_->multiply(block, blocks, mine.count, prepared, {logits});
   if (!shared_down_) return input_.multiply(block, blocks, mine.count, prepared, {logits});
   const Linear::Output gate = {work_.gate.of(tile), config_.shared_size};
   if (!config_.gated) return input_.multiply(block, blocks, mine.count, prepared, {logits, gate});
@@ -157,7 +213,11 @@ void ExpertLayer::combine(std::uint32_t index, const Range& part) {
   const kernels::Kernels& kernels = work_.kernels;
   for (std::uint32_t i = part.begin; i < part.end; ++i) {
     float* out = work_.projected.row(tile, i, work_.hidden);
-    const float* shared = work_.shared.row(tile, i, work_.hidden);
+    float* shared = work_.shared.row(tile, i, work_.hidden);
+    if (router_) {
+      experts_behind_.apply(out, out);
+      shared_behind_.apply(shared, shared);
+    }
     if (!config_.shared_gated) {
       kernels.add(out, shared, work_.hidden);
       continue;

@@ -6,6 +6,7 @@
 #include <string>
 
 #include "load/model_config.h"
+#include "model/blocks/norm.h"
 #include "model/blocks/program.h"
 #include "model/blocks/workspace.h"
 #include "model/cpu/experts.h"
@@ -14,7 +15,9 @@
 namespace dovetail::model {
 
 // A layer of experts in place of a feed-forward, and the shared one that all rows have, if there is
-// one: takes prepared rows and the same rows as floats in `projected`, leaves `projected`.
+// one: takes prepared rows and the same rows as floats in `projected`, leaves `projected`. Where
+// they are apart (ExpertsConfig::apart) the rows are the shared one's, and those of the router and
+// of experts are made of the residual behind it.
 class ExpertLayer {
  public:
   // The `index`-th of `experts`, which must outlive it, as the weights must; its tensors' names
@@ -36,7 +39,9 @@ class ExpertLayer {
     return {index, tile.rows.begin, work_.count(set_, tile)};
   }
 
+  void add_apart_steps(Program& program);
   void add_shared_steps(Program& program);
+  void take_apart(std::uint32_t tile, const Range& rows);
   void multiply_input(std::uint32_t tile, std::uint32_t block, std::uint32_t blocks);
   void choose(std::uint32_t tile, const Range& part);
   void activate_shared(const RowTile& tile, const Range& rows);
@@ -50,6 +55,9 @@ class ExpertLayer {
   // The router, and gate and up of the shared expert; what its output is multiplied with.
   Linear input_;
   std::optional<Linear> shared_down_;
+  // Where they are apart: the input is gate and up of the shared one.
+  std::optional<Linear> router_;
+  Norm router_norm_, experts_norm_, shared_behind_, experts_behind_;
 };
 
 }  // namespace dovetail::model

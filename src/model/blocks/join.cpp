@@ -18,6 +18,7 @@ void Residual::add(Workspace& work, const RowTile& tile, std::uint32_t row, floa
     kernels.add_scaled(residual, given, scale_, hidden);
   }
   if (after_) after_.apply(residual, residual);
+  if (sum_scale_ != 1.0F) kernels.scale(residual, sum_scale_, hidden);
 }
 
 void Join::add_steps(const char* name, Program& program) {

@@ -15,8 +15,8 @@
 namespace dovetail::model {
 
 // The end of a sublayer: what it gave gets the bias of its last product, is normed, scaled and
-// added to the residual, which is normed then, as far as the model does so. The first layer follows
-// no sublayer.
+// added to the residual, which is normed and scaled then, as far as the model does so. The first
+// layer follows no sublayer.
 class Residual {
  public:
   Residual() = default;
@@ -30,13 +30,16 @@ class Residual {
         behind_(config.behind, weights, layer + behind, kernels),
         after_(config.after, weights, layer + after, kernels) {}
 
+  // The layer ends here: what the residual comes to is multiplied by a number.
+  void scale_sum(float scale) { sum_scale_ = scale; }
+
   // Of a row of the pass; what the sublayer gave is lost.
   void add(Workspace& work, const RowTile& tile, std::uint32_t row, float* given) const;
 
  private:
   bool adds_ = false;
   std::span<const float> bias_;
-  float scale_ = 1.0F;
+  float scale_ = 1.0F, sum_scale_ = 1.0F;
   Norm behind_, after_;
 };
 

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <cstddef>
 #include <span>
 #include <string>
 #include <string_view>
@@ -29,6 +30,15 @@ class Norm {
       const std::span<const float> bias = weights.vector(std::string(name) + ".bias");
       bias_.assign(bias.begin(), bias.end());
     }
+  }
+
+  // Without weights, of rows of `size` floats.
+  Norm(const load::NormConfig& config, std::size_t size, const kernels::Kernels& kernels)
+      : config_(config), kernels_(&kernels), weight_(config ? size : 0, 1.0F) {}
+
+  // Of what it gives.
+  void scale(float factor) {
+    for (float& value : weight_) value *= factor;
   }
 
   explicit operator bool() const { return static_cast<bool>(config_); }

@@ -62,7 +62,8 @@ struct Workspace {
   ScratchRows projected;  // what goes into a sublayer and what it gives, by index of its row set
   ScratchRows query, key, value, attended, gate, up;  // within sublayers
   ScratchRows shared, shared_gate;                    // what a shared expert gives, and its share
-  ScratchRows mixes;  // how what a sublayer gives goes back to the streams
+  ScratchRows layer_inputs;  // what layers get of a token beside the residual, by row of the tile
+  ScratchRows mixes;         // how what a sublayer gives goes back to the streams
 
   // Before the first pass: of a block whose rows are multiplied by `linear`.
   // `times`: rows of it that a row of the pass becomes.
@@ -74,7 +75,7 @@ struct Workspace {
   void reserve() {
     const std::size_t rows = pass.rows().size();
     for (ScratchRows* scratch : {&residual, &projected, &query, &key, &value, &attended, &gate, &up,
-                                 &shared, &shared_gate, &mixes})
+                                 &shared, &shared_gate, &layer_inputs, &mixes})
       scratch->reserve(rows);
     prepared_.reserve(rows * prepared_row_bytes_);
   }

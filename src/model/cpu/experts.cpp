@@ -54,7 +54,11 @@ void weigh(std::span<const float> logits, const Gating& gating, std::span<Choice
   for (Choice& choice : choices) choice.weight = choice.weight / sum * gating.scale;
 }
 
-void sort_by_number(std::span<Choice> choices) {
+// In the order of their numbers, their weights by what experts scale them with.
+void finish_choice(const Gating& gating, std::span<Choice> choices) {
+  if (!gating.scales.empty()) {
+    for (Choice& choice : choices) choice.weight *= gating.scales[choice.expert];
+  }
   std::sort(choices.begin(), choices.end(),
             [](const Choice& a, const Choice& b) { return a.expert < b.expert; });
 }
@@ -75,7 +79,7 @@ void weigh_experts(std::span<const float> logits, const Gating& gating,
   for (std::size_t i = 0; i < experts.size(); ++i)
     choices[i].expert = static_cast<std::uint32_t>(experts[i]);
   weigh(logits, gating, choices);
-  sort_by_number(choices);
+  finish_choice(gating, choices);
 }
 
 // One bit for each group that is chosen.
@@ -144,7 +148,7 @@ void choose_experts(std::span<const float> logits, const Gating& gating,
   }
   if (alone) {
     weigh(logits, gating, choices);
-    return sort_by_number(choices);
+    return finish_choice(gating, choices);
   }
   if (by_share) {
     for (Choice& choice : choices) choice.weight = logits[choice.expert];
@@ -160,7 +164,7 @@ void choose_experts(std::span<const float> logits, const Gating& gating,
     if (gating.normalized) sum += choice.weight;
   }
   for (Choice& choice : choices) choice.weight = choice.weight / sum * gating.scale;
-  sort_by_number(choices);
+  finish_choice(gating, choices);
 }
 
 Experts::Experts(const load::ExpertsConfig& config, std::size_t hidden,
@@ -171,9 +175,15 @@ Experts::Experts(const load::ExpertsConfig& config, std::size_t hidden,
       inner_(config.size),
       count_(config.count),
       used_(config.used),
-      gating_{config.gate,        config.normalized,   {},
-              config.least_sum,   config.scale,        config.groups,
-              config.groups_used, config.groups_by_two},
+      gating_{config.gate,
+              config.normalized,
+              {},
+              {},
+              config.least_sum,
+              config.scale,
+              config.groups,
+              config.groups_used,
+              config.groups_by_two},
       lanes_(topology.lanes()),
       groups_(topology.groups().size()),
       activation_(config.activation),
@@ -186,6 +196,8 @@ Experts::Experts(const load::ExpertsConfig& config, std::size_t hidden,
                                        : std::span<const float>());
     choice_bias_.push_back(config.picks_biased ? weights.vector(layer + "exp_probs_b.bias")
                                                : std::span<const float>());
+    scales_.push_back(config.scaled ? weights.vector(layer + "exp_scales.weight")
+                                    : std::span<const float>());
     token_experts_.push_back(config.by_token ? &weights.matrix(layer + "ffn_token_experts.weight")
                                              : nullptr);
     for (std::uint32_t e = 0; e < count_; ++e) {
@@ -247,6 +259,7 @@ void Experts::choose(std::uint32_t layer, const Rows& rows, const Range& part,
   const std::span<const float> bias = router_bias_[layer];
   Gating gating = gating_;
   gating.bias = choice_bias_[layer];
+  gating.scales = scales_[layer];
   for (std::size_t i = part.begin; i < part.end; ++i) {
     const std::size_t row = rows.first + i;
     if (!bias.empty()) kernels_.add(logits_.data() + row * count_, bias.data(), count_);

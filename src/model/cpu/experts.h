@@ -32,9 +32,10 @@ struct Choice {
 struct Gating {
   load::ExpertGate gate = load::ExpertGate::kSoftmax;
   bool normalized = false;
-  std::span<const float> bias = {};  // for each expert, of what the gate gives; empty: none
-  float least_sum = 0.0F;            // is added to what weights are divided by
-  float scale = 1.0F;                // of the weights
+  std::span<const float> bias = {};    // for each expert, of what the gate gives; empty: none
+  std::span<const float> scales = {};  // for each expert, of its weight; empty: none
+  float least_sum = 0.0F;              // is added to what weights are divided by
+  float scale = 1.0F;                  // of the weights
   // Experts in groups of as many, of which some are chosen first: by the largest of an expert, or
   // by the sum of the two largest.
   std::uint32_t groups = 1, groups_used = 1;
@@ -136,14 +137,14 @@ class Experts {
   const kernels::Kernels& kernels_;
   std::size_t hidden_, inner_;
   std::uint32_t count_, used_;
-  Gating gating_;  // but for the bias
+  Gating gating_;  // but for what is of a layer
   std::size_t lanes_, groups_;
   load::Activation activation_;
   bool gated_;
   float limit_;
-  std::vector<std::span<const float>> router_bias_, choice_bias_;  // by layer; empty: none
-  std::vector<const Matrix*> token_experts_;                       // by layer; null: by the router
-  std::vector<ExpertProducts> products_;                           // by layer and expert
+  std::vector<std::span<const float>> router_bias_, choice_bias_, scales_;  // by layer; empty: none
+  std::vector<const Matrix*> token_experts_;  // by layer; null: by the router
+  std::vector<ExpertProducts> products_;      // by layer and expert
   std::size_t prepared_row_bytes_ = 0;
   std::unique_ptr<Group[]> shared_;  // by group
 

@@ -25,13 +25,19 @@ std::shared_ptr<const ModelWeights> unpacked_weights(
 load::ModelConfig config_of(const load::ModelConfig& config, ModelRunner::Layers layers) {
   load::ModelConfig out = config;
   out.draft_layer.reset();
-  if (layers == ModelRunner::Layers::kDraft) out.layers = {*config.draft_layer};
+  if (layers != ModelRunner::Layers::kDraft) return out;
+  out.layers = {*config.draft_layer};
+  out.layer_inputs = {};
   return out;
 }
 
 bool has_experts(const load::ModelConfig& config) {
   return std::any_of(config.layers.begin(), config.layers.end(),
                      [](const load::LayerConfig& layer) { return layer.experts() != nullptr; });
+}
+
+bool shares_keys(const load::LayerConfig& layer) {
+  return layer.attention() != nullptr && layer.attention()->shares >= 0;
 }
 
 // Steps of a layer at most, joins and all.
@@ -84,6 +90,8 @@ ModelRunner::ModelRunner(std::shared_ptr<const ModelWeights> weights,
     input_.emplace(std::in_place_type<Embed>, config_, *weights_, work_);
   }
   std::visit([this](auto& input) { input.add_steps(program_); }, *input_);
+  if (config_.layer_inputs.size > 0)
+    layer_inputs_.emplace(config_, *weights_, work_).add_steps(program_);
   add_layers();
   assert(program_.steps().size() <= kMostLayerSteps * config_.layers.size() + kMostOtherSteps);
 }
@@ -147,21 +155,19 @@ void ModelRunner::add_layers() {
   }
   std::vector<std::uint32_t> layers_of_kind(experts_.size(), 0);
 
-  // Behind the last mixer no row is needed that has no output.
-  std::size_t last_mixer = 0;
-  for (std::size_t i = 0; i < layers; ++i) {
-    if (config_.layers[i].mixes()) last_mixer = i;
-  }
   Residual before;
   std::uint32_t cache_layer = first_cache_layer_, state_layer = 0;
+  std::vector<std::uint32_t> cached(layers);  // what the cache has of a layer
+  // Behind the last layer that keeps something of a row only rows with outputs go on.
+  std::size_t last = layers - 1;
+  while (last > 0 && (!config_.layers[last].mixes() || shares_keys(config_.layers[last]))) --last;
   for (std::size_t i = 0; i < layers; ++i) {
     const load::LayerConfig& layer = config_.layers[i];
     const std::string name = prefix(i);
-    const bool last = i >= last_mixer;
-    const RowSet set = last ? RowSet::kWanted : RowSet::kAll;
-    // The first layer follows no sublayer, and the last one computes fewer rows.
+    const RowSet set = i >= last ? RowSet::kWanted : RowSet::kAll;
+    // The first layer follows no sublayer, and the last ones compute fewer rows.
     std::size_t like = i;
-    for (std::size_t j = 1; j < i && !last; ++j) {
+    for (std::size_t j = i > last ? last + 1 : 1; j < i && i != last; ++j) {
       if (config_.layers[j] == layer) {
         like = j;
         break;
@@ -172,8 +178,10 @@ void ModelRunner::add_layers() {
     // What stands beside it takes all rows once more.
     const RowSet mixer_set = layer.beside ? RowSet::kAll : set;
     if (const load::AttentionConfig* attention = layer.attention()) {
-      mixers_.emplace_back(std::in_place_type<Attention>, *attention, *weights_, name,
-                           cache_layer++, mixer_set, rope(*attention), splits(*attention), work_);
+      cached[i] = attention->shares < 0 ? cache_layer++
+                                        : cached[static_cast<std::size_t>(attention->shares)];
+      mixers_.emplace_back(std::in_place_type<Attention>, *attention, *weights_, name, cached[i],
+                           mixer_set, rope(*attention), splits(*attention), work_);
     } else if (const load::LatentConfig* latent = layer.latent()) {
       mixers_.emplace_back(std::in_place_type<LatentAttention>, *latent, *weights_, name,
                            cache_layer, mixer_set, ropes_[static_cast<std::size_t>(latent->rope)],
@@ -201,7 +209,7 @@ void ModelRunner::add_layers() {
       joins_
           .emplace_back(std::move(before),
                         Norm(layer.mixer_norms.before, *weights_, name + "attn_norm", kernels),
-                        RowSet::kAll, mixer.input(), work_, false,
+                        i > last ? set : RowSet::kAll, mixer.input(), work_, false,
                         stream_mix(name + "hc_attn", true))
           .add_steps("norm", program_);
       mixer.add_steps(program_);
@@ -247,6 +255,16 @@ void ModelRunner::add_layers() {
                         mlp.output_bias(), kernels);
     };
     if (!std::holds_alternative<std::monostate>(layer.mlp)) std::visit(add_mlp, mlps_.back());
+    if (layer_inputs_) {
+      LayerInput& end = layer_ends_.emplace_back(config_, *weights_, name, i, set, work_);
+      joins_.emplace_back(std::move(before), Norm(), set, end.input(), work_)
+          .add_steps("input-rows", program_);
+      end.add_steps(program_);
+      before = Residual({{}, config_.layer_inputs.norm, {}}, *weights_, name, "post_norm", "",
+                        end.output_bias(), kernels);
+    }
+    if (layer.scaled)
+      before.scale_sum(weights_->vector(name + "layer_output_scale.weight").front());
   }
   program_.end_layers();
   const std::string last_norm =

@@ -24,6 +24,7 @@
 #include "model/blocks/gated_mlp.h"
 #include "model/blocks/join.h"
 #include "model/blocks/latent_attention.h"
+#include "model/blocks/layer_inputs.h"
 #include "model/blocks/logits.h"
 #include "model/blocks/mamba.h"
 #include "model/blocks/program.h"
@@ -128,8 +129,10 @@ class ModelRunner {
   std::deque<PickedEntries> picked_;
   std::deque<std::pair<load::ExpertsConfig, Experts>> experts_;
   std::optional<std::variant<Embed, DraftInput>> input_;
+  std::optional<LayerInputs> layer_inputs_;
   std::deque<Mixer> mixers_;
   std::deque<Mlp> mlps_;
+  std::deque<LayerInput> layer_ends_;
   std::deque<Join> joins_;
   std::optional<Logits> logits_;
   cores::Recording of_hidden_;  // Logits::record()

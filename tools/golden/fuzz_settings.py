@@ -4,7 +4,7 @@ A family is a function from a generator to a config.json as it was first publish
 rope_theta, no null where it can be left out. fuzz_families.py spells some of them otherwise.
 """
 
-import make_models
+import model_cases
 
 
 def some(r, **choices):
@@ -472,7 +472,7 @@ def deepseek_v2(r):
 
 
 def deepseek_v3(r):
-    c = latent(r) | make_models.SIGMOID | {"tie_word_embeddings": False, "moe_layer_freq": 1}
+    c = latent(r) | model_cases.SIGMOID | {"tie_word_embeddings": False, "moe_layer_freq": 1}
     return c | some(r, num_nextn_predict_layers=[0, 1]) | odds(r, 0.2, rope_interleave=r.random() < 0.5)
 
 

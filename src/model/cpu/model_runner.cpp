@@ -36,8 +36,10 @@ bool has_experts(const load::ModelConfig& config) {
                      [](const load::LayerConfig& layer) { return layer.experts() != nullptr; });
 }
 
-bool shares_keys(const load::LayerConfig& layer) {
-  return layer.attention() != nullptr && layer.attention()->shares >= 0;
+// No later row sees anything of a row that goes through it.
+bool keeps_nothing(const load::LayerConfig& layer) {
+  const load::AttentionConfig* attention = layer.attention();
+  return !layer.mixes() || (attention != nullptr && attention->shares >= 0);
 }
 
 // Steps of a layer at most, joins and all.
@@ -130,151 +132,198 @@ std::optional<StreamMix> ModelRunner::stream_mix(const std::string& name, bool g
   return StreamMix(config_.hyper, *weights_, name, gives_back, work_);
 }
 
+// What layers leave to those behind them while they are added.
+struct ModelRunner::Adding {
+  Residual before;
+  std::size_t last = 0;           // the last layer that keeps something of a row: see row_set()
+  std::uint32_t cache_layer = 0;  // the next one's
+  std::uint32_t state_layer = 0;
+  std::vector<std::uint32_t> cached;          // what the cache has of a layer
+  std::vector<std::uint32_t> layers_of_kind;  // of experts
+
+  // Behind the last layer that keeps something of a row only rows with outputs go on.
+  RowSet row_set(std::size_t layer) const { return layer >= last ? RowSet::kWanted : RowSet::kAll; }
+};
+
+std::string ModelRunner::prefix(std::size_t layer) const {
+  return fmt::format("blk.{}.", first_layer_ + layer);
+}
+
+// The first layer whose steps are as those of layer `i`: the first one follows no sublayer, and
+// from `last` on fewer rows are computed.
+std::size_t ModelRunner::alike(std::size_t i, std::size_t last) const {
+  for (std::size_t j = i > last ? last + 1 : 1; j < i && i != last; ++j) {
+    if (config_.layers[j] == config_.layers[i]) return j;
+  }
+  return i;
+}
+
 void ModelRunner::add_layers() {
   const std::size_t layers = config_.layers.size();
-  const auto prefix = [this](std::size_t layer) {
-    return fmt::format("blk.{}.", first_layer_ + layer);
-  };
-  const kernels::Kernels& kernels = work_.kernels;
-
-  // Experts that are alike share memory, so that each kind knows all its layers.
+  add_experts();
+  Adding adding;
+  adding.cache_layer = first_cache_layer_;
+  adding.cached.resize(layers);
+  adding.layers_of_kind.resize(experts_.size());
+  adding.last = layers - 1;
+  while (adding.last > 0 && keeps_nothing(config_.layers[adding.last])) --adding.last;
   for (std::size_t i = 0; i < layers; ++i) {
-    const load::ExpertsConfig* experts = config_.layers[i].experts();
-    if (experts == nullptr) continue;
-    const bool known = std::any_of(experts_.begin(), experts_.end(),
-                                   [&](const auto& kind) { return kind.first == *experts; });
-    if (known) continue;
-    std::vector<std::string> alike;
-    for (std::size_t j = i; j < layers; ++j) {
-      if (config_.layers[j].experts() != nullptr && *config_.layers[j].experts() == *experts)
-        alike.push_back(prefix(j));
-    }
-    experts_.emplace_back(std::piecewise_construct, std::forward_as_tuple(*experts),
-                          std::forward_as_tuple(*experts, work_.hidden, alike, *weights_, kernels,
-                                                executor_.topology()));
-  }
-  std::vector<std::uint32_t> layers_of_kind(experts_.size(), 0);
-
-  Residual before;
-  std::uint32_t cache_layer = first_cache_layer_, state_layer = 0;
-  std::vector<std::uint32_t> cached(layers);  // what the cache has of a layer
-  // Behind the last layer that keeps something of a row only rows with outputs go on.
-  std::size_t last = layers - 1;
-  while (last > 0 && (!config_.layers[last].mixes() || shares_keys(config_.layers[last]))) --last;
-  for (std::size_t i = 0; i < layers; ++i) {
-    const load::LayerConfig& layer = config_.layers[i];
-    const std::string name = prefix(i);
-    const RowSet set = i >= last ? RowSet::kWanted : RowSet::kAll;
-    // The first layer follows no sublayer, and the last ones compute fewer rows.
-    std::size_t like = i;
-    for (std::size_t j = i > last ? last + 1 : 1; j < i && i != last; ++j) {
-      if (config_.layers[j] == layer) {
-        like = j;
-        break;
-      }
-    }
-    program_.begin_layer(static_cast<std::int32_t>(i), static_cast<std::int32_t>(like));
-
-    // What stands beside it takes all rows once more.
-    const RowSet mixer_set = layer.beside ? RowSet::kAll : set;
-    if (const load::AttentionConfig* attention = layer.attention()) {
-      cached[i] = attention->shares < 0 ? cache_layer++
-                                        : cached[static_cast<std::size_t>(attention->shares)];
-      mixers_.emplace_back(std::in_place_type<Attention>, *attention, *weights_, name, cached[i],
-                           mixer_set, rope(*attention), splits(*attention), work_);
-    } else if (const load::LatentConfig* latent = layer.latent()) {
-      mixers_.emplace_back(std::in_place_type<LatentAttention>, *latent, *weights_, name,
-                           cache_layer, mixer_set, ropes_[static_cast<std::size_t>(latent->rope)],
-                           latent_rows(*latent), picked(1, latent->index_top), work_);
-      cache_layer += latent->index_heads > 0 ? 2 : 1;
-    } else if (const load::CompressedConfig* compressed = layer.compressed()) {
-      const bool entries = compressed->ratio > 0;
-      mixers_.emplace_back(std::in_place_type<CompressedAttention>, *compressed, *weights_, name,
-                           cache_layer, state_layer, mixer_set,
-                           ropes_[static_cast<std::size_t>(compressed->rope)],
-                           picked(compressed->ratio, compressed->index_top), work_);
-      cache_layer += entries ? 2 : 1;
-      state_layer += entries ? 1 : 0;
-    } else if (const load::DeltaConfig* delta = layer.delta()) {
-      mixers_.emplace_back(std::in_place_type<Delta>, *delta, *weights_, name, state_layer++,
-                           mixer_set, work_);
-    } else if (const auto* mamba = std::get_if<load::MambaConfig>(&layer.mixer)) {
-      mixers_.emplace_back(std::in_place_type<Mamba>, *mamba, *weights_, name, state_layer++,
-                           mixer_set, work_);
-    } else if (const load::ShortConvConfig* convolution = layer.short_conv()) {
-      mixers_.emplace_back(std::in_place_type<ShortConv>, *convolution, *weights_, name,
-                           state_layer++, mixer_set, work_);
-    }
-    const auto add_mixer = [&](auto& mixer) {
-      joins_
-          .emplace_back(std::move(before),
-                        Norm(layer.mixer_norms.before, *weights_, name + "attn_norm", kernels),
-                        i > last ? set : RowSet::kAll, mixer.input(), work_, false,
-                        stream_mix(name + "hc_attn", true))
-          .add_steps("norm", program_);
-      mixer.add_steps(program_);
-      before = Residual(layer.mixer_norms, *weights_, name, "post_attention_norm",
-                        "attn_output_norm", mixer.output_bias(), kernels);
-    };
-    if (layer.mixes()) std::visit(add_mixer, mixers_.back());
-    if (layer.beside) {
-      mixers_.emplace_back(std::in_place_type<Mamba>, *layer.beside, *weights_, name, state_layer++,
-                           set, work_);
-      auto& mamba = std::get<Mamba>(mixers_.back());
-      joins_
-          .emplace_back(std::move(before),
-                        Norm(layer.mixer_norms.before, *weights_, name + "attn_norm", kernels),
-                        RowSet::kAll, mamba.input(), work_, true)
-          .add_steps("norm-beside", program_);
-      mamba.add_steps(program_);
-      load::SublayerConfig end = layer.mixer_norms;
-      end.scale = layer.beside_scale;
-      before = Residual(end, *weights_, name, "post_attention_norm", "attn_output_norm",
-                        Mamba::output_bias(), kernels);
-    }
-
-    if (const load::MlpConfig* dense = layer.dense()) {
-      mlps_.emplace_back(std::in_place_type<model::Mlp>, *dense, *weights_, name, set, work_);
-    } else if (layer.experts() != nullptr) {
-      std::size_t kind = 0;
-      while (experts_[kind].first != *layer.experts()) ++kind;
-      mlps_.emplace_back(std::in_place_type<ExpertLayer>, *layer.experts(), *weights_, name,
-                         experts_[kind].second, layers_of_kind[kind]++, set, work_);
-    }
-    const auto add_mlp = [&](auto& mlp) {
-      Norm norm = layer.parallel
-                      ? Norm(layer.mixer_norms.before, *weights_, name + "attn_norm", kernels)
-                      : Norm(layer.mlp_norms.before, *weights_,
-                             name + (layer.mixes() ? "ffn_norm" : "attn_norm"), kernels);
-      joins_
-          .emplace_back(std::move(before), std::move(norm), set, mlp.input(), work_, layer.parallel,
-                        stream_mix(name + "hc_ffn", true))
-          .add_steps("mlp-norm", program_);
-      mlp.add_steps(program_);
-      before = Residual(layer.mlp_norms, *weights_, name, "post_ffw_norm", "layer_output_norm",
-                        mlp.output_bias(), kernels);
-    };
-    if (!std::holds_alternative<std::monostate>(layer.mlp)) std::visit(add_mlp, mlps_.back());
-    if (layer_inputs_) {
-      LayerInput& end = layer_ends_.emplace_back(config_, *weights_, name, i, set, work_);
-      joins_.emplace_back(std::move(before), Norm(), set, end.input(), work_)
-          .add_steps("input-rows", program_);
-      end.add_steps(program_);
-      before = Residual({{}, config_.layer_inputs.norm, {}}, *weights_, name, "post_norm", "",
-                        end.output_bias(), kernels);
-    }
-    if (layer.scaled)
-      before.scale_sum(weights_->vector(name + "layer_output_scale.weight").front());
+    program_.begin_layer(static_cast<std::int32_t>(i),
+                         static_cast<std::int32_t>(alike(i, adding.last)));
+    if (config_.layers[i].mixes()) add_mixer(i, adding);
+    if (config_.layers[i].beside) add_mixer_beside(i, adding);
+    add_feed_forward(i, adding);
+    add_layer_end(i, adding);
   }
   program_.end_layers();
   const std::string last_norm =
       first_layer_ == 0 ? "output_norm" : prefix(layers - 1) + "nextn.shared_head_norm";
   const std::string streams =
       first_layer_ == 0 ? "output_hc" : prefix(layers - 1) + "nextn.hc_head";
-  logits_.emplace(config_, std::move(before), *weights_, last_norm, work_,
+  logits_.emplace(config_, std::move(adding.before), *weights_, last_norm, work_,
                   stream_mix(streams, false));
   logits_->add_steps(program_);
   of_hidden_ = logits_->record();
+}
+
+// Experts that are alike share memory, so that each kind knows all its layers.
+void ModelRunner::add_experts() {
+  const std::size_t layers = config_.layers.size();
+  for (std::size_t i = 0; i < layers; ++i) {
+    const load::ExpertsConfig* experts = config_.layers[i].experts();
+    if (experts == nullptr) continue;
+    const bool known = std::any_of(experts_.begin(), experts_.end(),
+                                   [&](const auto& kind) { return kind.first == *experts; });
+    if (known) continue;
+    std::vector<std::string> names;
+    for (std::size_t j = i; j < layers; ++j) {
+      if (config_.layers[j].experts() != nullptr && *config_.layers[j].experts() == *experts)
+        names.push_back(prefix(j));
+    }
+    experts_.emplace_back(std::piecewise_construct, std::forward_as_tuple(*experts),
+                          std::forward_as_tuple(*experts, work_.hidden, names, *weights_,
+                                                work_.kernels, executor_.topology()));
+  }
+}
+
+void ModelRunner::emplace_mixer(std::size_t i, Adding& adding) {
+  const load::LayerConfig& layer = config_.layers[i];
+  const std::string name = prefix(i);
+  // What stands beside it takes all rows once more.
+  const RowSet set = layer.beside ? RowSet::kAll : adding.row_set(i);
+  if (const load::AttentionConfig* attention = layer.attention()) {
+    adding.cached[i] = attention->shares < 0
+                           ? adding.cache_layer++
+                           : adding.cached[static_cast<std::size_t>(attention->shares)];
+    mixers_.emplace_back(std::in_place_type<Attention>, *attention, *weights_, name,
+                         adding.cached[i], set, rope(*attention), splits(*attention), work_);
+  } else if (const load::LatentConfig* latent = layer.latent()) {
+    mixers_.emplace_back(std::in_place_type<LatentAttention>, *latent, *weights_, name,
+                         adding.cache_layer, set, ropes_[static_cast<std::size_t>(latent->rope)],
+                         latent_rows(*latent), picked(1, latent->index_top), work_);
+    adding.cache_layer += latent->index_heads > 0 ? 2 : 1;
+  } else if (const load::CompressedConfig* compressed = layer.compressed()) {
+    const bool entries = compressed->ratio > 0;
+    mixers_.emplace_back(std::in_place_type<CompressedAttention>, *compressed, *weights_, name,
+                         adding.cache_layer, adding.state_layer, set,
+                         ropes_[static_cast<std::size_t>(compressed->rope)],
+                         picked(compressed->ratio, compressed->index_top), work_);
+    adding.cache_layer += entries ? 2 : 1;
+    adding.state_layer += entries ? 1 : 0;
+  } else if (const load::DeltaConfig* delta = layer.delta()) {
+    mixers_.emplace_back(std::in_place_type<Delta>, *delta, *weights_, name, adding.state_layer++,
+                         set, work_);
+  } else if (const auto* mamba = std::get_if<load::MambaConfig>(&layer.mixer)) {
+    mixers_.emplace_back(std::in_place_type<Mamba>, *mamba, *weights_, name, adding.state_layer++,
+                         set, work_);
+  } else if (const load::ShortConvConfig* convolution = layer.short_conv()) {
+    mixers_.emplace_back(std::in_place_type<ShortConv>, *convolution, *weights_, name,
+                         adding.state_layer++, set, work_);
+  }
+}
+
+void ModelRunner::add_mixer(std::size_t i, Adding& adding) {
+  const load::LayerConfig& layer = config_.layers[i];
+  const std::string name = prefix(i);
+  emplace_mixer(i, adding);
+  const RowSet rows = i > adding.last ? adding.row_set(i) : RowSet::kAll;
+  const auto add = [&](auto& mixer) {
+    joins_
+        .emplace_back(std::move(adding.before),
+                      Norm(layer.mixer_norms.before, *weights_, name + "attn_norm", work_.kernels),
+                      rows, mixer.input(), work_, false, stream_mix(name + "hc_attn", true))
+        .add_steps("norm", program_);
+    mixer.add_steps(program_);
+    adding.before = Residual(layer.mixer_norms, *weights_, name, "post_attention_norm",
+                             "attn_output_norm", mixer.output_bias(), work_.kernels);
+  };
+  std::visit(add, mixers_.back());
+}
+
+// LayerConfig::beside.
+void ModelRunner::add_mixer_beside(std::size_t i, Adding& adding) {
+  const load::LayerConfig& layer = config_.layers[i];
+  const std::string name = prefix(i);
+  mixers_.emplace_back(std::in_place_type<Mamba>, *layer.beside, *weights_, name,
+                       adding.state_layer++, adding.row_set(i), work_);
+  auto& mamba = std::get<Mamba>(mixers_.back());
+  joins_
+      .emplace_back(std::move(adding.before),
+                    Norm(layer.mixer_norms.before, *weights_, name + "attn_norm", work_.kernels),
+                    RowSet::kAll, mamba.input(), work_, true)
+      .add_steps("norm-beside", program_);
+  mamba.add_steps(program_);
+  load::SublayerConfig end = layer.mixer_norms;
+  end.scale = layer.beside_scale;
+  adding.before = Residual(end, *weights_, name, "post_attention_norm", "attn_output_norm",
+                           Mamba::output_bias(), work_.kernels);
+}
+
+void ModelRunner::add_feed_forward(std::size_t i, Adding& adding) {
+  const load::LayerConfig& layer = config_.layers[i];
+  const std::string name = prefix(i);
+  const RowSet set = adding.row_set(i);
+  if (const load::MlpConfig* dense = layer.dense()) {
+    mlps_.emplace_back(std::in_place_type<model::Mlp>, *dense, *weights_, name, set, work_);
+  } else if (layer.experts() != nullptr) {
+    std::size_t kind = 0;
+    while (experts_[kind].first != *layer.experts()) ++kind;
+    mlps_.emplace_back(std::in_place_type<ExpertLayer>, *layer.experts(), *weights_, name,
+                       experts_[kind].second, adding.layers_of_kind[kind]++, set, work_);
+  } else {
+    return;
+  }
+  const auto add = [&](auto& mlp) {
+    const load::NormConfig& config =
+        layer.parallel ? layer.mixer_norms.before : layer.mlp_norms.before;
+    const bool first = layer.parallel || !layer.mixes();
+    joins_
+        .emplace_back(
+            std::move(adding.before),
+            Norm(config, *weights_, name + (first ? "attn_norm" : "ffn_norm"), work_.kernels), set,
+            mlp.input(), work_, layer.parallel, stream_mix(name + "hc_ffn", true))
+        .add_steps("mlp-norm", program_);
+    mlp.add_steps(program_);
+    adding.before = Residual(layer.mlp_norms, *weights_, name, "post_ffw_norm", "layer_output_norm",
+                             mlp.output_bias(), work_.kernels);
+  };
+  std::visit(add, mlps_.back());
+}
+
+// What some models have behind the feed-forward.
+void ModelRunner::add_layer_end(std::size_t i, Adding& adding) {
+  const std::string name = prefix(i);
+  if (layer_inputs_) {
+    const RowSet set = adding.row_set(i);
+    LayerInput& end = layer_ends_.emplace_back(config_, *weights_, name, i, set, work_);
+    joins_.emplace_back(std::move(adding.before), Norm(), set, end.input(), work_)
+        .add_steps("input-rows", program_);
+    end.add_steps(program_);
+    adding.before = Residual({{}, config_.layer_inputs.norm, {}}, *weights_, name, "post_norm", "",
+                             end.output_bias(), work_.kernels);
+  }
+  if (config_.layers[i].scaled)
+    adding.before.scale_sum(weights_->vector(name + "layer_output_scale.weight").front());
 }
 
 void ModelRunner::logits(std::span<const float* const> hidden, std::span<float> logits) {

@@ -109,7 +109,17 @@ class ModelRunner {
       std::variant<Attention, LatentAttention, CompressedAttention, Delta, Mamba, ShortConv>;
   using Mlp = std::variant<model::Mlp, ExpertLayer>;
 
+  struct Adding;
+
+  std::string prefix(std::size_t layer) const;  // of the names of its tensors
+  std::size_t alike(std::size_t i, std::size_t last) const;
   void add_layers();
+  void add_experts();
+  void emplace_mixer(std::size_t i, Adding& adding);
+  void add_mixer(std::size_t i, Adding& adding);
+  void add_mixer_beside(std::size_t i, Adding& adding);
+  void add_feed_forward(std::size_t i, Adding& adding);
+  void add_layer_end(std::size_t i, Adding& adding);
   const RopeTable* rope(const load::AttentionConfig& config);
   AttentionSplits& splits(const load::AttentionConfig& config);
   LatentRows& latent_rows(const load::LatentConfig& config);

@@ -133,9 +133,10 @@ const Same kSame[] = {
                               "3": {"head_dim": 16, "num_key_value_heads": 1}}})",
      "{}"},
     {"RopeOfGemma4", "gemma4-tiny", R"({"rope_parameters": null})",
-     R"({"rope_parameters": {"full_attention": {"rope_theta": 1000000, "rope_type": "proportional",
-                                                "partial_rotary_factor": 0.25},
-                             "sliding_attention": {"rope_theta": 10000, "rope_type": "default"}}})"},
+     R"({"rope_parameters": {
+          "full_attention": {"rope_theta": 1000000, "rope_type": "proportional",
+                             "partial_rotary_factor": 0.25},
+          "sliding_attention": {"rope_theta": 10000, "rope_type": "default"}}})"},
     {"InputsOfGemma4", "gemma4-ple-tiny",
      R"({"hidden_size_per_layer_input": null, "vocab_size": 262144,
          "vocab_size_per_layer_input": null})",

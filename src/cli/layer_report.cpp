@@ -76,6 +76,7 @@ std::string attention_text(const load::AttentionConfig& attention,
   add(text, attention.bias, "biases");
   add(text, attention.sinks, "sinks");
   add(text, attention.gated, "output gate");
+  add(text, attention.heads_gated, "a gate for each head");
   if (attention.softcap != 0.0F) text += fmt::format(", capped at {}", attention.softcap);
   add(text, attention.temperature != 0.0F, "temperature by position");
   add(text, attention.values_of_keys, "values of the keys' matrix");

@@ -1,5 +1,6 @@
 // Granite 3 and 4: Llama with scales of embeddings, attention, residuals and logits. Some have
-// experts, and one that all tokens have; those named H have Mamba-2 in most layers.
+// experts, and one that all tokens have; those named H have Mamba-2 in most layers, and of those
+// named SWAsh most layers slide.
 
 #include <fmt/core.h>
 
@@ -11,6 +12,7 @@
 #include "families/families.h"
 #include "families/mamba.h"
 #include "families/rope.h"
+#include "families/windows.h"
 #include "load/json_fields.h"
 #include "load/quote.h"
 
@@ -56,12 +58,19 @@ AttendingLayers read_hybrid_layers(Fields& fields, std::uint32_t layers) {
   return out;
 }
 
+// What a config.json means that says nothing.
+struct UsualOfGranite {
+  bool tied = false;
+  float epsilon = 1e-6F;
+};
+
 // All layers; their feed-forwards are still to be read.
-void read_granite_layers(Fields& fields, ModelConfig& config, bool hybrid = false) {
-  const std::uint32_t layers = read_sizes(fields, config);
+void read_granite_layers(Fields& fields, ModelConfig& config, bool hybrid = false,
+                         const UsualOfGranite& usual = {}) {
+  const std::uint32_t layers = read_sizes(fields, config, usual.tied);
   AttendingLayers of{std::vector<bool>(layers, true)};
   if (hybrid) of = read_hybrid_layers(fields, layers);
-  const NormConfig norm = read_rms_norm(fields, 1e-6F);
+  const NormConfig norm = read_rms_norm(fields, usual.epsilon);
   config.output_norm = norm;
   config.embedding_scale = read_scale(fields, {"embedding_scale", "embedding_multiplier"}, 1.0F);
   config.logit_scale = 1.0F / read_scale(fields, {"logit_scale", "logits_scaling"}, 1.0F);
@@ -138,6 +147,88 @@ void read_granite_hybrid(Fields& fields, ModelConfig& config) {
   add_to_layers(config, mlp);
 }
 
+// For each layer the theta of its positions, 0 where it has none; empty where all have the same.
+std::vector<float> read_layer_thetas(Fields& fields, std::uint32_t layers) {
+  constexpr Key kThetas = {"", "layer_rope_theta"};
+  const nlohmann::json* list = fields.member(kThetas.hf);
+  if (list == nullptr) return {};
+  const auto fits = [](const nlohmann::json& value) {
+    return value.is_number() && (value == 0 || (value >= 1.0 && value <= load::kLargestTheta));
+  };
+  if (!list->is_array() || list->size() != layers ||
+      !std::all_of(list->begin(), list->end(), fits)) {
+    fields.reject(
+        kThetas, load::text_of(*list),
+        fmt::format("a list of {} numbers, each 0 or from 1 to {}", layers, load::kLargestTheta));
+    return {};
+  }
+  return list->get<std::vector<float>>();
+}
+
+// Layers that slide, a sink in each, and positions that may differ from layer to layer.
+void read_granite_swa(Fields& fields, ModelConfig& config) {
+  const bool experts = fields.gguf() ? has_experts(fields) : fields.family() == "granitemoe_swa";
+  if (!experts) fields.suppose("num_key_value_heads", 4);
+  const UsualOfGranite usual = {.tied = !experts, .epsilon = experts ? 1e-6F : 1e-5F};
+  read_granite_layers(fields, config, false, usual);
+  const auto layers = static_cast<std::uint32_t>(config.layers.size());
+  const std::uint32_t window = read_window(fields, 128).value_or(0);
+  const std::vector<bool> slides =
+      read_sliding_layers(fields, layers, window == 0 ? 0 : 4, FullLayer::kFirst);
+  const std::vector<float> thetas = read_layer_thetas(fields, layers);
+  const std::vector<bool> turning = fields.flags({"attention.rope_pattern", ""}, layers);
+  const RopeConfig rope = config.ropes.front();
+  if (!thetas.empty()) config.ropes.clear();
+  for (std::uint32_t i = 0; i < layers; ++i) {
+    auto& attention = std::get<AttentionConfig>(config.layers[i].mixer);
+    attention.sinks = true;
+    attention.window = slides[i] ? window : 0;
+    if (!turning.empty() && !turning[i]) attention.rope = -1;
+    if (thetas.empty()) continue;
+    attention.rope = -1;
+    if (thetas[i] == 0.0F) continue;
+    const auto known =
+        std::find_if(config.ropes.begin(), config.ropes.end(),
+                     [&](const RopeConfig& each) { return each.theta == thetas[i]; });
+    attention.rope = static_cast<std::int32_t>(known - config.ropes.begin());
+    if (known != config.ropes.end()) continue;
+    config.ropes.push_back(rope);
+    config.ropes.back().theta = thetas[i];
+  }
+  if (experts) return add_experts(fields, config);
+  fields.ask(kSharedSize);
+  add_to_layers(config, read_mlp(fields));
+}
+
+constexpr Rename kGraniteSwaNames[] = {
+    {"model.layers.*.self_attn.sinks", "blk.*.attn_sinks.weight"},
+    {"model.layers.*.block_sparse_moe.router", "blk.*.ffn_gate_inp"},
+    {"model.layers.*.block_sparse_moe.experts.gate_up_proj", "blk.*.ffn_gate_up_exps.weight"},
+    {"model.layers.*.block_sparse_moe.experts.down_proj", "blk.*.ffn_down_exps.weight"},
+    {"model.layers.*.block_sparse_moe.router.layer", "blk.*.ffn_gate_inp"},
+    {"model.layers.*.block_sparse_moe.input_linear", "blk.*.ffn_gate_up_exps"},
+    {"model.layers.*.block_sparse_moe.output_linear", "blk.*.ffn_down_exps"},
+    {"model.layers.*.shared_mlp.input_linear", "blk.*.ffn_gate_up_shexp"},
+    {"model.layers.*.shared_mlp.output_linear", "blk.*.ffn_down_shexp"},
+};
+
+// Converters leave gate and up of the shared expert together, by the name of the latter.
+Status name_pairs(load::StoredTensors& tensors, Owned& /*owned*/) {
+  constexpr std::string_view kUp = ".ffn_up_shexp.weight";
+  std::vector<std::string> layers;
+  for (const auto& [name, tensor] : tensors) {
+    if (!name.ends_with(kUp)) continue;
+    const std::string layer = name.substr(0, name.size() - kUp.size());
+    if (!tensors.contains(layer + ".ffn_gate_shexp.weight")) layers.push_back(layer);
+  }
+  for (const std::string& layer : layers) {
+    auto node = tensors.extract(layer + std::string(kUp));
+    node.key() = layer + ".ffn_gate_up_shexp.weight";
+    tensors.insert(std::move(node));
+  }
+  return {};
+}
+
 constexpr Rename kGraniteMoeNames[] = {
     {"model.layers.*.block_sparse_moe.router.layer", "blk.*.ffn_gate_inp"},
     {"model.layers.*.block_sparse_moe.input_linear", "blk.*.ffn_gate_up_exps"},
@@ -183,6 +274,7 @@ Status take_shared(load::StoredTensors& tensors, Owned& owned) {
 
 constinit const Reader kGranite = {read_granite};
 constinit const Reader kGraniteMoe = {read_granite_moe, kGraniteMoeNames};
+constinit const Reader kGraniteSwa = {read_granite_swa, kGraniteSwaNames, {}, {}, name_pairs};
 constinit const Reader kGraniteHybrid = {
     read_granite_hybrid, kGraniteMoeNames, {}, {}, take_shared};
 

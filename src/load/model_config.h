@@ -104,6 +104,7 @@ struct AttentionConfig {
   bool output_bias = false;
   bool sinks = false;  // a logit for each head that takes part in the softmax and has no value
   bool gated = false;  // attn_q gives, head by head, queries and gates: sigmoid(gate) * output
+  bool heads_gated = false;  // attn_gate gives one for each head
   // Queries are multiplied by 1 + temperature * log(1 + floor(position / temperature_context)).
   float temperature = 0.0F;
   std::uint32_t temperature_context = 0;

@@ -126,6 +126,7 @@ class Binder {
       pick_.product(prefix + "attn_v", {key, hidden}, attention.bias,
                     {fused, all, query_rows + key});
     pick_.product(prefix + "attn_output", {hidden, query}, attention.output_bias);
+    if (attention.heads_gated) pick_.matrix(prefix + "attn_gate.weight", attention.heads, hidden);
     if (attention.sinks) pick_.vector(prefix + "attn_sinks.weight", attention.heads);
     const bool by_row = attention.query_key_norm == QueryKeyNorm::kRow;
     if (attention.query_key_norm != QueryKeyNorm::kNone) {

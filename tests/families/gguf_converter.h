@@ -318,6 +318,19 @@ inline const Converted kConverted[] = {
      {},
      false,
      true},
+    {"granite-swa-moe-tiny",
+     "granite_swa",
+     [](GgufBuilder& b, const std::string& p) {
+       set_granite(b, p);
+       b.set_u32(p + "expert_count", 4);
+       b.set_u32(p + "expert_used_count", 2);
+       b.set_u32(p + "expert_shared_feed_forward_length", 24);
+       b.set_u32(p + "attention.sliding_window", 16);
+       b.set_numbers<std::uint8_t>(p + "attention.sliding_window_pattern", GgufType::kBool, {0, 1});
+     },
+     {},
+     false,
+     true},
     {"hunyuan-moe-tiny", "hunyuan-moe",
      [](GgufBuilder& b, const std::string& p) {
        set_experts(b, p, 24);

@@ -204,6 +204,7 @@ std::string in_short(const ModelConfig& config, const LayerConfig& layer) {
     out +=
         fmt::format("temperature {} by {} ", attention.temperature, attention.temperature_context);
   }
+  if (attention.heads_gated) out += "heads gated ";
   if (attention.values_of_keys) out += "values of keys ";
   if (attention.value_norm) out += "value norm ";
   if (attention.shares >= 0) out += fmt::format("shares {} ", attention.shares);
@@ -279,6 +280,19 @@ const Composed kComposed[] = {
     {"ernie4-5-tiny",
      {"norm|rope 10000 neighbours scale 0.25||norm|",
       "norm|rope 10000 neighbours scale 0.25||norm|"}},
+    {"lfm3-tiny",
+     {"norm|convolution 32 of 7|norm|norm|norm",
+      "norm|rope 10000 head norm heads gated scale 0.25|norm|norm|norm",
+      "norm|window 16 rope 1000 head norm heads gated scale 0.25|norm|norm|norm",
+      "norm|convolution 32 of 7|norm|norm|norm"}},
+    {"granite-swa-tiny",
+     {"norm|no positions sinks scale 0.2| x0.5|norm|",
+      "norm|window 16 rope 10000 sinks scale 0.2| x0.5|norm|",
+      "norm|no positions sinks scale 0.2| x0.5|norm|",
+      "norm|window 16 rope 500 sinks scale 0.2| x0.5|norm|"}},
+    {"granite-swa-moe-tiny",
+     {"norm|rope 10000 sinks scale 0.2| x0.5|norm||2 of 4 experts of 24 and 24",
+      "norm|window 16 rope 10000 sinks scale 0.2| x0.5|norm||2 of 4 experts of 24 and 24"}},
     {"hunyuan-moe-tiny",
      {"norm|rope 874339.3 turned head norm scale 0.25||norm||3 of 8 experts of 24 and 24",
       "norm|rope 874339.3 turned head norm scale 0.25||norm||3 of 8 experts of 24 and 24"}},

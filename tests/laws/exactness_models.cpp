@@ -119,6 +119,24 @@ test::RandomModelOptions gemma4_parts(DataType type) {
   });
 }
 
+// A gate for each head, norms behind the rotation, short convolutions between: LFM3, Hunyuan.
+test::RandomModelOptions gated_heads() {
+  return four_layers(DataType::kQ8_0, [](ModelConfig& config, LayerConfig& layer, std::size_t i) {
+    const load::NormConfig norm = {.kind = load::NormKind::kRms};
+    auto& attention = std::get<AttentionConfig>(layer.mixer);
+    attention.window = i == 2 ? 23 : 0;
+    attention.heads_gated = true;
+    attention.query_key_norm = load::QueryKeyNorm::kTurnedHead;
+    attention.norm = norm;
+    layer.mixer_norms = layer.mlp_norms = {norm, norm, {}};
+    if (i % 2 == 0) return;
+    load::ShortConvConfig convolution;
+    convolution.channels = config.hidden_size;
+    convolution.convolution = 7;
+    layer.mixer = convolution;
+  });
+}
+
 // Sinks, biases everywhere, windows in every second layer, clamped experts: gpt-oss.
 test::RandomModelOptions gpt_oss_parts() {
   return four_layers(DataType::kQ8_0, [](ModelConfig&, LayerConfig& layer, std::size_t i) {
@@ -412,6 +430,7 @@ std::vector<ModelCase> model_cases() {
                                   {"OddSizesF32", odd(DataType::kF32)},
                                   {"OddSizesBF16", odd(DataType::kBF16)},
                                   {"GemmaParts", gemma_parts()},
+                                  {"GatedHeadsQ8_0", gated_heads()},
                                   {"Gemma4PartsBF16", gemma4_parts(DataType::kBF16)},
                                   {"Gemma4PartsQ8_0", gemma4_parts(DataType::kQ8_0)},
                                   {"GptOssParts", gpt_oss_parts()},

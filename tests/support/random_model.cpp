@@ -230,6 +230,7 @@ class ModelBuilder {
       if (keys) norm(config.norm, name + "attn_k_norm", by_row ? kv : config.head_dim);
     }
     if (config.sinks) build_.vector(name + "attn_sinks.weight", config.heads, 0.5F, 1.0F);
+    if (config.heads_gated) build_.matrix(name + "attn_gate.weight", type_, config.heads, hidden);
   }
 
   void mixer(const load::LatentConfig& config, const std::string& name) {

@@ -280,6 +280,20 @@ def mamba(r, inner, heads="mamba_n_heads", head_dim="mamba_d_head"):
     return c | {"mamba_conv_bias": r.random() < 0.7, "mamba_chunk_size": r.choice([4, 16, 256])}
 
 
+def swash(r, c):
+    """Most layers slide; in each there may be other positions, or none."""
+    c |= {"rope_scaling": None} | some(r, sliding_window=WINDOWS) | sliding(r, c, 0.6)
+    return c | odds(r, 0.5, layer_rope_theta=[r.choice([0, 500.0, 10000]) for _ in range(c["num_hidden_layers"])])
+
+
+def granite_swa(r):
+    return swash(r, granite(r))
+
+
+def granitemoe_swa(r):
+    return swash(r, granitemoeshared(r))
+
+
 def granitemoehybrid(r):
     c = granitemoeshared(r) | odds(r, 0.5, num_local_experts=0, num_experts_per_tok=0)
     c |= some(r, position_embedding_type=["rope", "nope", None], mamba_expand=[1, 2, 3])
@@ -352,6 +366,20 @@ def lfm2(r):
     if r.random() < 0.5:
         c["tie_embedding"] = c.pop("tie_word_embeddings")
     return c | odds(r, 0.5, block_ff_dim=c["intermediate_size"])
+
+
+def lfm3(r):
+    c = plain(r) | head_dim(r, {"hidden_size": 16, "num_attention_heads": 1})
+    del c["hidden_act"]
+    c |= {"norm_eps": c.pop("rms_norm_eps"), "conv_bias": False} | some(r, conv_L_cache=[3, 7], sliding_window=WINDOWS)
+    c |= some(r, use_attention_gate=[False, True], use_sandwich_norm=[False, True])
+    del c["rope_scaling"], c["rope_theta"]
+    full = {"rope_type": "proportional", "rope_theta": 10000.0} | some(r, partial_rotary_factor=[0.5, 1.0])
+    kinds = ["conv", "sliding_attention", "full_attention"]
+    kinds += [r.choice(kinds) for _ in range(c["num_hidden_layers"])]
+    local = {"rope_type": "default", "rope_theta": 1000.0}
+    c |= odds(r, 0.8, rope_parameters={"full_attention": full, "sliding_attention": local})
+    return c | {"num_hidden_layers": len(kinds), "layer_types": kinds}
 
 
 def lfm2_moe(r):
@@ -539,7 +567,7 @@ def modern(c, by_layer=False):
 DECODERS = {f.__name__: f for f in (
     llama, mistral, ministral, ministral3, mixtral, qwen2, qwen3, qwen3_moe, qwen3_next, qwen3_5_text,
     qwen3_5_moe_text, gemma2, gemma3_text, gemma4_text, gemma4_unified_text, smollm3, olmo2, olmo3, phi3, granite, granitemoe, granitemoeshared,
-    granitemoehybrid, nemotron_h, falcon_h1, cohere, cohere2, lfm2, lfm2_moe, glm4, glm4_moe, minimax_m2, ernie4_5,
+    granitemoehybrid, nemotron_h, falcon_h1, cohere, cohere2, lfm2, lfm2_moe, lfm3, granite_swa, granitemoe_swa, glm4, glm4_moe, minimax_m2, ernie4_5,
     ernie4_5_moe, olmoe, qwen2_moe, dots1, mellum, youtu, hunyuan_v1_dense, hunyuan_v1_moe, seed_oss, exaone4, gpt_oss, deepseek_v2, deepseek_v3,
     deepseek_v32, glm4_moe_lite, mistral4)}  # fmt: skip
 # Of models that take pictures alone.

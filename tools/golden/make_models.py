@@ -99,11 +99,11 @@ def published_shapes(config):
         mixtral = config.model_type in ("mixtral", "minimax_m2")
         if mixtral:
             name = name.replace(".mlp.", ".block_sparse_moe.")
-        if config.model_type.startswith("granitemoe"):
+        if config.model_type.startswith("granitemoe") and config.model_type != "granitemoe_swa":
             for ending, published in PUBLISHED.items():
                 if name.endswith(f"block_sparse_moe.{ending}"):
                     name = name.removesuffix(ending) + published
-        if config.model_type in ("gpt_oss", "mistral4", "qwen3_5_moe_text", "gemma4_text", "gemma4_unified_text"):
+        if config.model_type in ("gpt_oss", "mistral4", "granitemoe_swa", "qwen3_5_moe_text", "gemma4_text", "gemma4_unified_text"):
             yield name, shape
             continue
         if config.model_type == "qwen3_vl_moe" and ".experts." in name:

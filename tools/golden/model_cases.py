@@ -957,6 +957,58 @@ CASES |= {
         "tie_word_embeddings": False,
         "vision_config": VISION | SEEN | {"model_type": "qwen3_vl_moe"},
     },
+    # Each layer's positions have a base of their own, or there are none.
+    "granite-swa-tiny": GRANITE
+    | {
+        "architectures": ["GraniteSWAForCausalLM"],
+        "model_type": "granite_swa",
+        "layer_rope_theta": [0, 10000.0, 0, 500.0],
+        "layer_types": ["full_attention", "sliding_attention"] * 2,
+        "num_hidden_layers": 4,
+        "rope_theta": 10000.0,
+        "sliding_window": 16,
+        "tie_word_embeddings": True,
+        "torch_dtype": "float16",
+    },
+    "granite-swa-moe-tiny": GRANITE
+    | {
+        "architectures": ["GraniteMoeSWAForCausalLM"],
+        "model_type": "granitemoe_swa",
+        "intermediate_size": 24,
+        "layer_types": ["full_attention", "sliding_attention"],
+        "num_experts_per_tok": 2,
+        "num_hidden_layers": 2,
+        "num_local_experts": 4,
+        "rope_theta": 10000.0,
+        "shared_intermediate_size": 24,
+        "sliding_window": 16,
+        "torch_dtype": "float16",
+    },
+    "lfm3-tiny": SMALL
+    | {
+        "architectures": ["Lfm3ForCausalLM"],
+        "model_type": "lfm3",
+        "conv_L_cache": 7,
+        "conv_bias": False,
+        "head_dim": 16,
+        "layer_types": ["conv", "full_attention", "sliding_attention", "conv"],
+        "norm_eps": 1e-5,
+        "num_hidden_layers": 4,
+        "pad_token_id": 0,
+        "rope_parameters": {
+            "full_attention": {
+                "rope_type": "proportional",
+                "rope_theta": 10000.0,
+                "partial_rotary_factor": 0.5,
+            },
+            "sliding_attention": {"rope_type": "default", "rope_theta": 1000.0},
+        },
+        "sliding_window": 16,
+        "tie_word_embeddings": True,
+        "use_attention_gate": True,
+        "use_sandwich_norm": True,
+        "dtype": "float16",
+    },
     "youtu-tiny": SMALL
     | {
         "architectures": ["YoutuForCausalLM"],

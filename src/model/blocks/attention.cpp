@@ -20,7 +20,9 @@ Linear attention_input(const load::AttentionConfig& config, const ModelWeights& 
   if (config.shares >= 0) return {kernels, {query}};
   const Matrix* key = matrix("attn_k.weight");
   if (config.values_of_keys) return {kernels, {query, key}};
-  return {kernels, {query, key, matrix("attn_v.weight")}};
+  const Matrix* value = matrix("attn_v.weight");
+  if (config.heads_gated) return {kernels, {query, key, value, matrix("attn_gate.weight")}};
+  return {kernels, {query, key, value}};
 }
 
 }  // namespace
@@ -87,9 +89,11 @@ Attention::Attention(const load::AttentionConfig& config, const ModelWeights& we
       query_size_(std::size_t{config.heads} * config.head_dim),
       kv_size_(std::size_t{config.kv_heads} * config.head_dim),
       projected_size_(config.gated ? 2 * query_size_ : query_size_),
+      gate_size_(config.gated ? query_size_ : config.heads),
       query_key_value_(attention_input(config, weights, layer, workspace.kernels)),
       output_(workspace.kernels, {&weights.matrix(layer + "attn_output.weight")}) {
   assert(!config.gated || !shares());
+  assert(!config.heads_gated || !(config.gated || config.values_of_keys || shares()));
   if (config.bias) {
     query_bias_ = weights.vector(layer + "attn_q.bias");
     if (!shares()) key_bias_ = weights.vector(layer + "attn_k.bias");
@@ -103,7 +107,7 @@ Attention::Attention(const load::AttentionConfig& config, const ModelWeights& we
   }
   if (!shares()) value_norm_ = Norm(config.value_norm, config.head_dim, workspace.kernels);
   workspace.query.need(projected_size_);
-  if (config.gated) workspace.gate.need(query_size_);
+  if (config.gated || config.heads_gated) workspace.gate.need(gate_size_);
   workspace.attended.need(query_size_);
   if (!shares()) workspace.key.need(kv_size_);
   if (!shares()) workspace.value.need(kv_size_);
@@ -171,6 +175,9 @@ void Attention::project(std::uint32_t index, std::uint32_t block, std::uint32_t 
   if (config_.values_of_keys)
     return query_key_value_.multiply(block, blocks, rows, prepared, {query, key});
   const Linear::Output value = {work_.value.of(tile), kv_size_};
+  if (config_.heads_gated)
+    return query_key_value_.multiply(block, blocks, rows, prepared,
+                                     {query, key, value, {work_.gate.of(tile), gate_size_}});
   query_key_value_.multiply(block, blocks, rows, prepared, {query, key, value});
 }
 
@@ -183,7 +190,7 @@ void Attention::place(const RowTile& tile, const Range& rows) {
     const std::uint32_t position = row.position;
     float* query = work_.query.row(tile, i, projected_size_);
     if (config_.bias) kernels.add(query, query_bias_.data(), projected_size_);
-    if (config_.gated) part_gates(query, work_.gate.row(tile, i, query_size_));
+    if (config_.gated) part_gates(query, work_.gate.row(tile, i, gate_size_));
     if (config_.query_key_norm == load::QueryKeyNorm::kRow) query_norm_.apply(query, query);
     for (std::size_t head = 0; head < config_.heads; ++head) {
       turn(query + head * dim, query_norm_, position);
@@ -349,10 +356,12 @@ void Attention::take_attended(std::uint32_t index, const Range& rows) {
             sinks_.empty() ? nullptr : sinks_.data() + head, attended + head * config_.head_dim);
       }
     }
-    if (config_.gated) {
-      float* gate = work_.gate.row(tile, row - tile.rows.begin, query_size_);
-      work_.kernels.apply(kernels::Function::kSigmoid, gate, query_size_, gate);
-      work_.kernels.multiply(attended, gate, query_size_);
+    if (config_.gated || config_.heads_gated) {
+      float* gate = work_.gate.row(tile, row - tile.rows.begin, gate_size_);
+      work_.kernels.apply(kernels::Function::kSigmoid, gate, gate_size_, gate);
+      if (config_.gated) work_.kernels.multiply(attended, gate, query_size_);
+      for (std::size_t head = 0; config_.heads_gated && head < config_.heads; ++head)
+        work_.kernels.scale(attended + head * config_.head_dim, gate[head], config_.head_dim);
     }
     output_.prepare(attended, i, work_.count(set_, tile), work_.prepared(tile));
   }

@@ -99,6 +99,7 @@ class Attention {
   AttentionSplits& splits_;
   std::size_t query_size_, kv_size_;  // of all heads of a token
   std::size_t projected_size_;        // of what attn_q gives for a token: gates, too
+  std::size_t gate_size_;             // of a token's gates, where there are any
   Linear query_key_value_, output_;
   std::span<const float> query_bias_, key_bias_, value_bias_, output_bias_, sinks_;
   Norm query_norm_, key_norm_, value_norm_;

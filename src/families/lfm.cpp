@@ -1,14 +1,17 @@
 // LFM2 and LFM2.5 (https://arxiv.org/abs/2511.23404): gated short convolutions in most layers,
-// attention with norms of heads in the others. Some have experts in all but the first layers.
+// attention with norms of heads in the others. Some have experts in all but the first layers. LFM3
+// has layers that slide, gates of heads, and norms behind both halves of a layer.
 
 #include <fmt/core.h>
 
+#include <algorithm>
 #include <cmath>
 #include <nlohmann/json.hpp>
 
 #include "families/common.h"
 #include "families/families.h"
 #include "families/rope.h"
+#include "families/windows.h"
 #include "load/json_fields.h"
 
 namespace dovetail::families {
@@ -20,6 +23,9 @@ using nlohmann::json;
 constexpr Rename kLfm2Names[] = {
     {"model.embedding_norm", "output_norm"},
     {"model.layers.*.operator_norm", "blk.*.attn_norm"},
+    {"model.layers.*.post_operator_norm", "blk.*.post_attention_norm"},
+    {"model.layers.*.post_ffn_norm", "blk.*.post_ffw_norm"},
+    {"model.layers.*.self_attn.g_proj", "blk.*.attn_gate"},
     {"model.layers.*.ffn_norm", "blk.*.ffn_norm"},
     {"model.layers.*.self_attn.out_proj", "blk.*.attn_output"},
     {"model.layers.*.self_attn.q_layernorm", "blk.*.attn_q_norm"},
@@ -157,9 +163,84 @@ void read_lfm2_moe(Fields& fields, ModelConfig& config) {
   }
 }
 
+enum class Lfm3Layer : std::uint8_t { kConvolution, kFull, kSliding };
+
+// The kinds of LFM3's layers: those of layer_types, or two convolutions of four.
+std::vector<Lfm3Layer> read_lfm3_kinds(Fields& fields, std::uint32_t layers) {
+  constexpr Key kTypes = {"", "layer_types"};
+  std::vector<Lfm3Layer> out(layers, Lfm3Layer::kConvolution);
+  const json* types = fields.member(kTypes.hf);
+  if (types == nullptr) {
+    for (std::uint32_t i = 0; i < layers; ++i) {
+      if (i % 4 == 2) out[i] = Lfm3Layer::kFull;
+      if (i % 4 == 0 && i > 0) out[i] = Lfm3Layer::kSliding;
+    }
+    return out;
+  }
+  bool valid = types->is_array() && types->size() == layers;
+  for (std::uint32_t i = 0; valid && i < layers; ++i) {
+    const json& type = (*types)[i];
+    if (type == "full_attention") out[i] = Lfm3Layer::kFull;
+    if (type == "sliding_attention") out[i] = Lfm3Layer::kSliding;
+    valid = out[i] != Lfm3Layer::kConvolution || type == "conv";
+  }
+  const bool attends = std::any_of(out.begin(), out.end(),
+                                   [](Lfm3Layer one) { return one != Lfm3Layer::kConvolution; });
+  if (!valid || !attends) {
+    fields.reject(kTypes, load::text_of(*types),
+                  fmt::format("a list of {} of conv, full_attention and sliding_attention, one of "
+                              "attention at least",
+                              layers));
+  }
+  return out;
+}
+
+void read_lfm3(Fields& fields, ModelConfig& config) {
+  fields.suppose("num_key_value_heads", 4);
+  const std::uint32_t layers = read_sizes(fields, config, true);
+  NormConfig norm;
+  norm.kind = load::NormKind::kRms;
+  norm.epsilon = fields.number({"", "norm_eps"}, 0.0F, 1.0F).value_or(1e-5F);
+  config.output_norm = norm;
+  constexpr Key kBias = {"", "conv_bias"};
+  if (fields.flag(kBias).value_or(false)) fields.reject(kBias, "true", "false");
+  AttentionConfig attention = read_heads(fields, config, 128);
+  attention.query_key_norm = load::QueryKeyNorm::kHead;
+  attention.norm = norm;
+  attention.heads_gated = fields.flag({"", "use_attention_gate"}).value_or(true);
+  RopeRules rules = {.head_dim = attention.head_dim,
+                     .theta = 1e6F,
+                     .layer_type = "full_attention",
+                     .proportional = true};
+  RopeConfig full = read_rope(fields, rules, config);
+  if (!fields.has({"", "rope_parameters"})) turn_part(full, attention.head_dim, 0.5F);
+  rules.layer_type = "sliding_attention";
+  rules.theta = 10000.0F;
+  config.ropes = {full, read_rope(fields, rules, config)};
+  const std::uint32_t window = read_window(fields, 256).value_or(0);
+  ShortConvConfig convolution;
+  convolution.channels = config.hidden_size;
+  convolution.convolution =
+      fields.count({"", "conv_L_cache"}, 2, load::kMostConvolution).value_or(7);
+  LayerConfig layer = plain_layer(norm, attention, read_mlp(fields));
+  if (fields.flag({"", "use_sandwich_norm"}).value_or(true))
+    layer.mixer_norms.behind = layer.mlp_norms.behind = norm;
+  for (const Lfm3Layer kind : read_lfm3_kinds(fields, layers)) {
+    attention.window = kind == Lfm3Layer::kSliding ? window : 0;
+    attention.rope = kind == Lfm3Layer::kSliding ? 1 : 0;
+    if (kind == Lfm3Layer::kConvolution) {
+      layer.mixer = convolution;
+    } else {
+      layer.mixer = attention;
+    }
+    config.layers.push_back(layer);
+  }
+}
+
 }  // namespace
 
 constinit const Reader kLfm2Moe = {read_lfm2_moe, kLfm2Names, kLfm2GgufNames};
+constinit const Reader kLfm3 = {read_lfm3, kLfm2Names};
 constinit const Reader kLfm2 = {read_lfm2, kLfm2Names, kLfm2GgufNames};
 
 }  // namespace dovetail::families

@@ -26,6 +26,7 @@ constexpr Rename kLfm2Names[] = {
     {"model.layers.*.post_operator_norm", "blk.*.post_attention_norm"},
     {"model.layers.*.post_ffn_norm", "blk.*.post_ffw_norm"},
     {"model.layers.*.self_attn.g_proj", "blk.*.attn_gate"},
+    {"model.layers.*.self_attn.gate_proj", "blk.*.attn_gate"},
     {"model.layers.*.ffn_norm", "blk.*.ffn_norm"},
     {"model.layers.*.self_attn.out_proj", "blk.*.attn_output"},
     {"model.layers.*.self_attn.q_layernorm", "blk.*.attn_q_norm"},

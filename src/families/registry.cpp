@@ -98,9 +98,18 @@ struct Wrapper {
   std::string_view text_type = {};
 };
 constexpr Wrapper kWrappers[] = {
+    {"aya_vision", "AyaVisionForConditionalGeneration"},
+    {"cohere2_vision", "Cohere2VisionForConditionalGeneration"},
+    {"exaone4_5", "Exaone4_5_ForConditionalGeneration"},
     {"gemma3", "Gemma3ForConditionalGeneration"},
     {"gemma4", "Gemma4ForConditionalGeneration"},
     {"gemma4_unified", "Gemma4UnifiedForConditionalGeneration"},
+    {"idefics3", "Idefics3ForConditionalGeneration"},
+    {"internvl", "InternVLForConditionalGeneration"},
+    {"kimi_k25", "Kimi_K25ForConditionalGeneration"},
+    {"lfm2_vl", "Lfm2VlForConditionalGeneration"},
+    {"lfm3_vl", "Lfm3VlForConditionalGeneration"},
+    {"llava", "LlavaForConditionalGeneration"},
     {"mistral3", "Mistral3ForConditionalGeneration"},
     {"qwen2_5_vl", "Qwen2_5_VLForConditionalGeneration", "qwen2_5_vl_text"},
     {"qwen2_vl", "Qwen2VLForConditionalGeneration", "qwen2_vl_text"},
@@ -108,12 +117,14 @@ constexpr Wrapper kWrappers[] = {
     {"qwen3_5_moe", "Qwen3_5MoeForConditionalGeneration"},
     {"qwen3_vl", "Qwen3VLForConditionalGeneration"},
     {"qwen3_vl_moe", "Qwen3VLMoeForConditionalGeneration"},
+    {"smolvlm", "SmolVLMForConditionalGeneration"},
 };
 constexpr std::string_view kTextMember = "text_config";
 
 // What stands before the names of their tensors for text, in newer and older checkpoints.
 constexpr std::pair<std::string_view, std::string_view> kTextNames[] = {
     {"model.language_model.", "model."},
+    {"model.text_model.", "model."},
     {"language_model.model.", "model."},
     {"language_model.lm_head.", "lm_head."},
     {"lm_head.", "lm_head."},

@@ -102,7 +102,9 @@ def wrapped(r, family):
     both = spelled(r, r.choice(texts))
     for text in both:
         del text["architectures"]
-        text.pop("final_logit_softcapping", None)  # which the class with pictures does not heed
+        text.pop("final_logit_softcapping", None)  # which classes with pictures do not heed
+        if "logit_scale" in text or "cohere" in family or "aya" in family:
+            text["logit_scale"] = 1.0
         if r.random() < 0.5:
             text.pop("tie_word_embeddings", None)
     return [outer | {"text_config": text} for text in both]

@@ -76,6 +76,16 @@ void Convolution::apply(const Run& run, const Range& channels, const TileFloats&
   keep_inputs(run, channels, input, length, state, state);
 }
 
+void Convolution::activate(const Pass& pass, const RowTile& tile, const Range& channels,
+                           const TileFloats& input, const TileFloats& output,
+                           const LayerStates& states) const {
+  for_each_run(pass, tile, [&](const Run& run) { apply(run, channels, input, output, states); });
+  for (std::uint32_t i = 0; i < tile.rows.size(); ++i) {
+    float* row = output.row(i) + channels.begin;
+    kernels_.gate(kernels::Activation::kSilu, row, nullptr, channels.size(), row);
+  }
+}
+
 // Writes the last inputs that `length` rows of the run leave. `to` may be `before`: where the rows
 // are fewer than the convolution needs, what is left of the older ones moves up.
 void Convolution::keep_inputs(const Run& run, const Range& channels, const TileFloats& input,

@@ -38,6 +38,9 @@ class Convolution {
   // different threads.
   void apply(const Run& run, const Range& channels, const TileFloats& input,
              const TileFloats& output, const LayerStates& states) const;
+  // The same of all rows of a tile, each then its SiLU.
+  void activate(const Pass& pass, const RowTile& tile, const Range& channels,
+                const TileFloats& input, const TileFloats& output, const LayerStates& states) const;
 
  private:
   void keep_inputs(const Run& run, const Range& channels, const TileFloats& input,

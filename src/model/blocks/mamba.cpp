@@ -117,12 +117,7 @@ void Mamba::add_steps(Program& program) {
 void Mamba::convolve(const RowTile& tile, const Range& channels) {
   const TileFloats input = {work_.query.of(tile) + inner_, width_};
   const TileFloats output = {work_.attended.of(tile), channels_};
-  for_each_run(work_.pass, tile,
-               [&](const Run& run) { convolution_.apply(run, channels, input, output, states()); });
-  for (std::uint32_t i = 0; i < tile.rows.size(); ++i) {
-    float* row = output.row(i) + channels.begin;
-    work_.kernels.gate(kernels::Activation::kSilu, row, nullptr, channels.size(), row);
-  }
+  convolution_.activate(work_.pass, tile, channels, input, output, states());
 }
 
 // A block takes sequences and heads in turns.

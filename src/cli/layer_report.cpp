@@ -75,8 +75,10 @@ std::string attention_text(const load::AttentionConfig& attention,
   add(text, attention.query_key_norm == load::QueryKeyNorm::kRow, "queries and keys normed");
   add(text, attention.bias, "biases");
   add(text, attention.sinks, "sinks");
-  add(text, attention.gated, "output gate");
-  add(text, attention.heads_gated, "a gate for each head");
+  add(text, attention.gate == load::AttentionGate::kHeads, "a gate for each head");
+  add(text,
+      attention.gate != load::AttentionGate::kNone && attention.gate != load::AttentionGate::kHeads,
+      "output gate");
   if (attention.softcap != 0.0F) text += fmt::format(", capped at {}", attention.softcap);
   add(text, attention.temperature != 0.0F, "temperature by position");
   add(text, attention.values_of_keys, "values of the keys' matrix");

@@ -37,6 +37,7 @@ struct Reader {
 };
 
 // One for each family; most have a file of this folder.
+extern const Reader kAfmoe;
 extern const Reader kBailingMoe;
 extern const Reader kBert;
 extern const Reader kBertRanker;

@@ -208,7 +208,8 @@ void read_lfm3(Fields& fields, ModelConfig& config) {
   AttentionConfig attention = read_heads(fields, config, 128);
   attention.query_key_norm = load::QueryKeyNorm::kHead;
   attention.norm = norm;
-  attention.heads_gated = fields.flag({"", "use_attention_gate"}).value_or(true);
+  if (fields.flag({"", "use_attention_gate"}).value_or(true))
+    attention.gate = load::AttentionGate::kHeads;
   RopeRules rules = {.head_dim = attention.head_dim,
                      .theta = 1e6F,
                      .layer_type = "full_attention",

@@ -42,7 +42,7 @@ void read_hybrid(Fields& fields, ModelConfig& config, bool experts, bool tiled) 
   // Converters add it to all but DeltaNet's own norm.
   if (!fields.gguf()) norm.offset = 1.0F;
   AttentionConfig attention = read_heads(fields, config, 256);
-  attention.gated = true;
+  attention.gate = load::AttentionGate::kWithQueries;
   attention.query_key_norm = load::QueryKeyNorm::kHead;
   attention.norm = norm;
   // Sections are for pictures: the positions of text are alike in all of them.

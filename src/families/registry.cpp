@@ -16,6 +16,7 @@ namespace {
 using nlohmann::json;
 
 constexpr Family kFamilies[] = {
+    {"afmoe", "afmoe", "afmoe", "AfmoeForCausalLM", kAfmoe},
     {"bailing_moe_v2", "bailingmoe2", "bailing_moe_v2", "BailingMoeV2ForCausalLM", kBailingMoe},
     {"bailing_moe_v2", "", "bailing_moe", "BailingMoeV2ForCausalLM", kBailingMoe},
     {"bert", "bert", "bert", "BertModel", kBert},

@@ -87,6 +87,14 @@ enum class QueryKeyNorm : std::uint8_t {
   kRow,         // all heads of a token, by weights of them all
 };
 
+// What the sigmoids are of that the output of attention is multiplied by.
+enum class AttentionGate : std::uint8_t {
+  kNone,
+  kWithQueries,  // attn_q gives, head by head, queries and gates
+  kElements,     // attn_gate gives one for each element
+  kHeads,        // attn_gate gives one for each head
+};
+
 // Attention of queries in groups over keys and values in the cache
 // (https://arxiv.org/abs/2305.13245). Tensors: attn_q, attn_k, attn_v, attn_output; attn_sinks.
 struct AttentionConfig {
@@ -103,8 +111,7 @@ struct AttentionConfig {
   bool bias = false;  // of queries, keys and values
   bool output_bias = false;
   bool sinks = false;  // a logit for each head that takes part in the softmax and has no value
-  bool gated = false;  // attn_q gives, head by head, queries and gates: sigmoid(gate) * output
-  bool heads_gated = false;  // attn_gate gives one for each head
+  AttentionGate gate = AttentionGate::kNone;
   // Queries are multiplied by 1 + temperature * log(1 + floor(position / temperature_context)).
   float temperature = 0.0F;
   std::uint32_t temperature_context = 0;
@@ -113,6 +120,16 @@ struct AttentionConfig {
   NormConfig value_norm;  // of each head's values, without weights
   // The layer whose keys and values it attends to, an earlier one; it makes none. -1: its own.
   std::int32_t shares = -1;
+
+  // What attn_q and attn_gate give for a token.
+  std::size_t query_size() const { return std::size_t{heads} * head_dim; }
+  std::size_t query_rows() const {
+    return gate == AttentionGate::kWithQueries ? 2 * query_size() : query_size();
+  }
+  std::size_t gate_rows() const {
+    if (gate == AttentionGate::kElements) return query_size();
+    return gate == AttentionGate::kHeads ? heads : 0;
+  }
 
   bool operator==(const AttentionConfig&) const = default;
 };

@@ -115,7 +115,7 @@ class Binder {
     const std::size_t hidden = config_.hidden_size;
     const std::size_t query = std::size_t{attention.heads} * attention.head_dim;
     const std::size_t key = std::size_t{attention.kv_heads} * attention.head_dim;
-    const std::size_t query_rows = attention.gated ? 2 * query : query;
+    const std::size_t query_rows = attention.query_rows();
     const bool shares = attention.shares >= 0;
     const std::string fused = prefix + "attn_qkv";
     const std::size_t all = query_rows + 2 * key;
@@ -126,7 +126,8 @@ class Binder {
       pick_.product(prefix + "attn_v", {key, hidden}, attention.bias,
                     {fused, all, query_rows + key});
     pick_.product(prefix + "attn_output", {hidden, query}, attention.output_bias);
-    if (attention.heads_gated) pick_.matrix(prefix + "attn_gate.weight", attention.heads, hidden);
+    if (const std::size_t gates = attention.gate_rows(); gates > 0)
+      pick_.matrix(prefix + "attn_gate.weight", gates, hidden);
     if (attention.sinks) pick_.vector(prefix + "attn_sinks.weight", attention.heads);
     const bool by_row = attention.query_key_norm == QueryKeyNorm::kRow;
     if (attention.query_key_norm != QueryKeyNorm::kNone) {

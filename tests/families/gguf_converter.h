@@ -254,6 +254,17 @@ inline void set_gemma4(GgufBuilder& b, const std::string& p, std::uint32_t layer
 }
 
 inline const Converted kConverted[] = {
+    {"afmoe-tiny", "afmoe",
+     [](GgufBuilder& b, const std::string& p) {
+       set_experts(b, p, 12);
+       b.set_u32(p + "leading_dense_block_count", 1);
+       b.set_u32(p + "expert_shared_count", 1);
+       b.set_u32(p + "expert_gating_func", 2);
+       b.set_bool(p + "expert_weights_norm", true);
+       b.set_f32(p + "expert_weights_scale", 2.5F);
+       b.set_u32(p + "attention.sliding_window", 16);
+       b.set_u32(p + "attention.sliding_window_pattern", 2);
+     }},
     {"bailing-moe-tiny",
      "bailingmoe2",
      [](GgufBuilder& b, const std::string& p) {

@@ -34,9 +34,9 @@ TEST_P(GgufModel, IsRefusedByName) {
 
 const BadModel kBadModels[] = {
     {"NoArchitecture", [](GgufBuilder& b) { b.erase("general.architecture"); },
-     "'general.architecture': missing; valid: bailingmoe2, "},
+     "'general.architecture': missing; valid: afmoe, "},
     {"Architecture", [](GgufBuilder& b) { b.set_string("general.architecture", "gemma5"); },
-     "'general.architecture': 'gemma5'; valid: bailingmoe2, "},
+     "'general.architecture': 'gemma5'; valid: afmoe, "},
     {"ArchitectureOfWrongType", [](GgufBuilder& b) { b.set_u32("general.architecture", 1); },
      "'general.architecture': a uint32; valid: a string"},
     {"Adapter", [](GgufBuilder& b) { b.set_string("general.type", "adapter"); },

@@ -198,13 +198,14 @@ std::string in_short(const ModelConfig& config, const LayerConfig& layer) {
   if (attention.bias) out += "bias ";
   if (attention.output_bias) out += "output bias ";
   if (attention.sinks) out += "sinks ";
-  if (attention.gated) out += "gated ";
+  if (attention.gate == AttentionGate::kWithQueries) out += "gated ";
+  if (attention.gate == AttentionGate::kElements) out += "elements gated ";
   if (attention.softcap != 0.0F) out += fmt::format("cap {} ", attention.softcap);
   if (attention.temperature != 0.0F) {
     out +=
         fmt::format("temperature {} by {} ", attention.temperature, attention.temperature_context);
   }
-  if (attention.heads_gated) out += "heads gated ";
+  if (attention.gate == AttentionGate::kHeads) out += "heads gated ";
   if (attention.values_of_keys) out += "values of keys ";
   if (attention.value_norm) out += "value norm ";
   if (attention.shares >= 0) out += fmt::format("shares {} ", attention.shares);

@@ -39,10 +39,8 @@ TEST_P(HfConfig, IsRefusedByName) {
 }
 
 const BadConfig kBadConfigs[] = {
-    {"Family", [](json& c) { c["model_type"] = "gemma5"; },
-     "model_type: 'gemma5'; valid: bailing_moe_v2, "},
-    {"NoFamily", [](json& c) { c.erase("model_type"); },
-     "model_type: missing; valid: bailing_moe_v2, "},
+    {"Family", [](json& c) { c["model_type"] = "gemma5"; }, "model_type: 'gemma5'; valid: afmoe, "},
+    {"NoFamily", [](json& c) { c.erase("model_type"); }, "model_type: missing; valid: afmoe, "},
     {"Class",
      [](json& c) {
        c["architectures"] = {"LlamaForSequenceClassification", 1};

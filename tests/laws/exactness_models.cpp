@@ -125,7 +125,7 @@ test::RandomModelOptions gated_heads() {
     const load::NormConfig norm = {.kind = load::NormKind::kRms};
     auto& attention = std::get<AttentionConfig>(layer.mixer);
     attention.window = i == 2 ? 23 : 0;
-    attention.heads_gated = true;
+    attention.gate = i == 0 ? load::AttentionGate::kHeads : load::AttentionGate::kElements;
     attention.query_key_norm = load::QueryKeyNorm::kTurnedHead;
     attention.norm = norm;
     layer.mixer_norms = layer.mlp_norms = {norm, norm, {}};
@@ -177,7 +177,7 @@ test::RandomModelOptions hybrid_parts(DataType type, bool experts, bool drafts) 
           layer.mlp = some;
         }
         auto& attention = std::get<AttentionConfig>(layer.mixer);
-        attention.gated = true;
+        attention.gate = load::AttentionGate::kWithQueries;
         if (drafts) {
           attention.query_key_norm = load::QueryKeyNorm::kHead;
           attention.norm = layer.mixer_norms.before;

@@ -213,7 +213,7 @@ class ModelBuilder {
   void mixer(const load::AttentionConfig& config, const std::string& name) {
     const std::size_t hidden = config_.hidden_size;
     const std::size_t heads = std::size_t{config.heads} * config.head_dim;
-    const std::size_t query = config.gated ? 2 * heads : heads;
+    const std::size_t query = config.query_rows();
     const std::size_t kv = std::size_t{config.kv_heads} * config.head_dim;
     build_.matrix(name + "attn_q.weight", type_, query, hidden);
     const bool keys = config.shares < 0, values = keys && !config.values_of_keys;
@@ -230,7 +230,8 @@ class ModelBuilder {
       if (keys) norm(config.norm, name + "attn_k_norm", by_row ? kv : config.head_dim);
     }
     if (config.sinks) build_.vector(name + "attn_sinks.weight", config.heads, 0.5F, 1.0F);
-    if (config.heads_gated) build_.matrix(name + "attn_gate.weight", type_, config.heads, hidden);
+    if (const std::size_t gates = config.gate_rows(); gates > 0)
+      build_.matrix(name + "attn_gate.weight", type_, gates, hidden);
   }
 
   void mixer(const load::LatentConfig& config, const std::string& name) {

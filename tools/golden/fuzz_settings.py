@@ -437,6 +437,13 @@ def dots1(r):
     return c | some(r, max_window_layers=[0, 1, 62], scoring_func=["noaux_tc", "sigmoid"])
 
 
+def afmoe(r):
+    c = plain(r, "yarn", own_heads=False) | experts(r) | some(r, head_dim=[16, 32], sliding_window=WINDOWS)
+    c |= some(r, moe_intermediate_size=[16, 24], num_shared_experts=[1, 2], num_dense_layers=[0, 1], route_norm=[True])
+    c |= some(r, route_scale=[1.0, 2.5], mup_enabled=[False, True])
+    return c | sliding(r, c, global_attn_every_n_layers=[2, 3, 4])
+
+
 def mellum(r):
     c = modern(plain(r, "yarn", own_heads=False) | experts(r), by_layer=True) | some(r, head_dim=[16, 32])
     c |= some(r, sliding_window=WINDOWS, moe_intermediate_size=[16, 24], norm_topk_prob=[False, True])
@@ -568,7 +575,7 @@ DECODERS = {f.__name__: f for f in (
     llama, mistral, ministral, ministral3, mixtral, qwen2, qwen3, qwen3_moe, qwen3_next, qwen3_5_text,
     qwen3_5_moe_text, gemma2, gemma3_text, gemma4_text, gemma4_unified_text, smollm3, olmo2, olmo3, phi3, granite, granitemoe, granitemoeshared,
     granitemoehybrid, nemotron_h, falcon_h1, cohere, cohere2, lfm2, lfm2_moe, lfm3, granite_swa, granitemoe_swa, glm4, glm4_moe, minimax_m2, ernie4_5,
-    ernie4_5_moe, olmoe, qwen2_moe, dots1, mellum, youtu, hunyuan_v1_dense, hunyuan_v1_moe, seed_oss, exaone4, gpt_oss, deepseek_v2, deepseek_v3,
+    ernie4_5_moe, olmoe, qwen2_moe, dots1, afmoe, mellum, youtu, hunyuan_v1_dense, hunyuan_v1_moe, seed_oss, exaone4, gpt_oss, deepseek_v2, deepseek_v3,
     deepseek_v32, glm4_moe_lite, mistral4)}  # fmt: skip
 # Of models that take pictures alone.
 TEXTS = {f.__name__: f for f in (qwen2_5_vl_text, qwen3_vl_text, qwen3_vl_moe_text)}

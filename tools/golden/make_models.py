@@ -263,6 +263,12 @@ def router_margin(model, ids):
     if model.config.model_type == "minimax_m2":
         biases = [layer.mlp.e_score_correction_bias for layer in model.model.layers]
         routers = [logits.sigmoid() + bias for logits, bias in zip(routers, biases, strict=True)]
+    if model.config.model_type == "afmoe":
+        layers = [layer.mlp for layer in model.model.layers if hasattr(layer.mlp, "expert_bias")]
+        routers = [
+            logits.sigmoid() + layer.expert_bias
+            for logits, layer in zip(routers, layers, strict=True)
+        ]
     if model.config.model_type == "lfm2_moe":
         layers = [layer.feed_forward for layer in model.model.layers]
         biases = [layer.expert_bias for layer in layers if hasattr(layer, "expert_bias")]

@@ -1009,6 +1009,28 @@ CASES |= {
         "use_sandwich_norm": True,
         "dtype": "float16",
     },
+    "afmoe-tiny": SMALL
+    | {
+        "architectures": ["AfmoeForCausalLM"],
+        "model_type": "afmoe",
+        "attention_bias": False,
+        "global_attn_every_n_layers": 2,
+        "head_dim": 16,
+        "layer_types": SLIDING_AND_FULL,
+        "moe_intermediate_size": 12,
+        "mup_enabled": True,
+        "num_dense_layers": 1,
+        "num_experts": 8,
+        "num_experts_per_tok": 3,
+        "num_shared_experts": 1,
+        "rope_scaling": None,
+        "rope_theta": 10000.0,
+        "route_norm": True,
+        "route_scale": 2.5,
+        "score_func": "sigmoid",
+        "sliding_window": 16,
+        "torch_dtype": "float16",
+    },
     "youtu-tiny": SMALL
     | {
         "architectures": ["YoutuForCausalLM"],

@@ -9,6 +9,8 @@
 namespace dovetail::model {
 namespace {
 
+using load::AttentionGate;
+
 // Rows of a tile from which on its attention is not split by segments: long contexts of few rows
 // are, since those have too few query tiles for all lanes.
 constexpr std::uint32_t kSplitRows = 32;
@@ -21,7 +23,7 @@ Linear attention_input(const load::AttentionConfig& config, const ModelWeights& 
   const Matrix* key = matrix("attn_k.weight");
   if (config.values_of_keys) return {kernels, {query, key}};
   const Matrix* value = matrix("attn_v.weight");
-  if (config.heads_gated) return {kernels, {query, key, value, matrix("attn_gate.weight")}};
+  if (config.gate_rows() > 0) return {kernels, {query, key, value, matrix("attn_gate.weight")}};
   return {kernels, {query, key, value}};
 }
 
@@ -86,14 +88,13 @@ Attention::Attention(const load::AttentionConfig& config, const ModelWeights& we
       set_(set),
       rope_(rope),
       splits_(splits),
-      query_size_(std::size_t{config.heads} * config.head_dim),
+      query_size_(config.query_size()),
       kv_size_(std::size_t{config.kv_heads} * config.head_dim),
-      projected_size_(config.gated ? 2 * query_size_ : query_size_),
-      gate_size_(config.gated ? query_size_ : config.heads),
+      projected_size_(config.query_rows()),
+      gate_size_(config.gate == AttentionGate::kHeads ? config.heads : query_size_),
       query_key_value_(attention_input(config, weights, layer, workspace.kernels)),
       output_(workspace.kernels, {&weights.matrix(layer + "attn_output.weight")}) {
-  assert(!config.gated || !shares());
-  assert(!config.heads_gated || !(config.gated || config.values_of_keys || shares()));
+  assert(config.gate == AttentionGate::kNone || !(config.values_of_keys || shares()));
   if (config.bias) {
     query_bias_ = weights.vector(layer + "attn_q.bias");
     if (!shares()) key_bias_ = weights.vector(layer + "attn_k.bias");
@@ -107,7 +108,7 @@ Attention::Attention(const load::AttentionConfig& config, const ModelWeights& we
   }
   if (!shares()) value_norm_ = Norm(config.value_norm, config.head_dim, workspace.kernels);
   workspace.query.need(projected_size_);
-  if (config.gated || config.heads_gated) workspace.gate.need(gate_size_);
+  if (config.gate != AttentionGate::kNone) workspace.gate.need(gate_size_);
   workspace.attended.need(query_size_);
   if (!shares()) workspace.key.need(kv_size_);
   if (!shares()) workspace.value.need(kv_size_);
@@ -175,7 +176,7 @@ void Attention::project(std::uint32_t index, std::uint32_t block, std::uint32_t 
   if (config_.values_of_keys)
     return query_key_value_.multiply(block, blocks, rows, prepared, {query, key});
   const Linear::Output value = {work_.value.of(tile), kv_size_};
-  if (config_.heads_gated)
+  if (config_.gate_rows() > 0)
     return query_key_value_.multiply(block, blocks, rows, prepared,
                                      {query, key, value, {work_.gate.of(tile), gate_size_}});
   query_key_value_.multiply(block, blocks, rows, prepared, {query, key, value});
@@ -190,7 +191,8 @@ void Attention::place(const RowTile& tile, const Range& rows) {
     const std::uint32_t position = row.position;
     float* query = work_.query.row(tile, i, projected_size_);
     if (config_.bias) kernels.add(query, query_bias_.data(), projected_size_);
-    if (config_.gated) part_gates(query, work_.gate.row(tile, i, gate_size_));
+    if (config_.gate == AttentionGate::kWithQueries)
+      part_gates(query, work_.gate.row(tile, i, gate_size_));
     if (config_.query_key_norm == load::QueryKeyNorm::kRow) query_norm_.apply(query, query);
     for (std::size_t head = 0; head < config_.heads; ++head) {
       turn(query + head * dim, query_norm_, position);
@@ -356,12 +358,15 @@ void Attention::take_attended(std::uint32_t index, const Range& rows) {
             sinks_.empty() ? nullptr : sinks_.data() + head, attended + head * config_.head_dim);
       }
     }
-    if (config_.gated || config_.heads_gated) {
+    if (config_.gate != AttentionGate::kNone) {
       float* gate = work_.gate.row(tile, row - tile.rows.begin, gate_size_);
       work_.kernels.apply(kernels::Function::kSigmoid, gate, gate_size_, gate);
-      if (config_.gated) work_.kernels.multiply(attended, gate, query_size_);
-      for (std::size_t head = 0; config_.heads_gated && head < config_.heads; ++head)
-        work_.kernels.scale(attended + head * config_.head_dim, gate[head], config_.head_dim);
+      if (gate_size_ == query_size_) {
+        work_.kernels.multiply(attended, gate, query_size_);
+      } else {
+        for (std::size_t head = 0; head < config_.heads; ++head)
+          work_.kernels.scale(attended + head * config_.head_dim, gate[head], config_.head_dim);
+      }
     }
     output_.prepare(attended, i, work_.count(set_, tile), work_.prepared(tile));
   }

@@ -263,7 +263,6 @@ inline const Converted kConverted[] = {
        b.set_bool(p + "expert_weights_norm", true);
        b.set_f32(p + "expert_weights_scale", 2.5F);
        b.set_u32(p + "attention.sliding_window", 16);
-       b.set_u32(p + "attention.sliding_window_pattern", 2);
      }},
     {"bailing-moe-tiny",
      "bailingmoe2",

@@ -257,6 +257,14 @@ const Composed kComposed[] = {
      {"norm+1|window 16 rope 1000 head norm scale 0.2041|norm+1|norm+1|norm+1",
       "norm+1|rope 100000 x4 head norm scale 0.2041|norm+1|norm+1|norm+1",
       "norm+1|window 16 rope 1000 head norm scale 0.2041|norm+1|norm+1|norm+1"}},
+    {"afmoe-tiny",
+     {"norm|window 16 rope 10000 head norm elements gated scale 0.25|norm|norm|norm",
+      "norm|window 16 rope 10000 head norm elements gated scale 0.25|norm|norm|norm|3 of 8 experts "
+      "of 12 and 12 by sigmoids x2.5, biased",
+      "norm|window 16 rope 10000 head norm elements gated scale 0.25|norm|norm|norm|3 of 8 experts "
+      "of 12 and 12 by sigmoids x2.5, biased",
+      "norm|no positions head norm elements gated scale 0.25|norm|norm|norm|3 of 8 experts of 12 "
+      "and 12 by sigmoids x2.5, biased"}},
     {"bailing-moe-tiny",
      {"norm|rope 10000 of 8 head norm scale 0.25||norm|",
       "norm|rope 10000 of 8 head norm scale 0.25||norm||3 of 8 experts of 12 and 12 by sigmoids "

@@ -14,6 +14,7 @@
 #include "serve/ollama.h"
 #include "serve/page.h"
 #include "serve/request_target.h"
+#include "serve/text_routes.h"
 
 namespace dovetail::serve {
 namespace {

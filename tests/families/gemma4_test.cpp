@@ -7,7 +7,7 @@
 #include <nlohmann/json.hpp>
 #include <string>
 
-#include "families/gguf_converter.h"
+#include "families/converted_models.h"
 #include "families/golden_folder.h"
 #include "families/open_model.h"
 #include "families/read_config.h"

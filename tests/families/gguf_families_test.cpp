@@ -7,7 +7,7 @@
 #include <memory>
 #include <nlohmann/json.hpp>
 
-#include "families/gguf_converter.h"
+#include "families/converted_models.h"
 #include "families/open_model.h"
 #include "families/read_config.h"
 #include "load/expect_error.h"

@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "families/gguf_converter.h"
+#include "families/converted_models.h"
 #include "families/gguf_v4.h"
 #include "families/golden_folder.h"
 #include "families/mutator.h"

@@ -8,6 +8,7 @@
 
 #include "serve/api_request.h"
 #include "serve/ollama.h"
+#include "serve/text_routes.h"
 
 namespace {
 

@@ -7,7 +7,7 @@
 #include <string_view>
 #include <utility>
 
-#include "families/gguf_converter.h"
+#include "families/converted_models.h"
 #include "families/open_model.h"
 #include "fuzz/dialog_seeds.h"
 #include "load/gguf_builder.h"

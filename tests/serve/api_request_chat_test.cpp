@@ -12,6 +12,7 @@
 
 #include "serve/api_request_fixture.h"
 #include "serve/request_fields.h"
+#include "serve/text_routes.h"
 
 namespace dovetail::serve {
 namespace {

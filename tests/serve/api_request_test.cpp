@@ -14,6 +14,7 @@
 #include "base/sampling_table.h"
 #include "grammar/matcher.h"
 #include "serve/api_request_fixture.h"
+#include "serve/text_routes.h"
 #include "support/sampling_samples.h"
 
 namespace dovetail::serve {

@@ -2,8 +2,6 @@
 // layer, gates for each element of the attention, positions in the layers that slide alone, and
 // behind a few dense layers experts chosen by sigmoids and biases.
 
-#include <fmt/core.h>
-
 #include <cmath>
 
 #include "families/common.h"
@@ -31,9 +29,8 @@ ExpertsConfig read_afmoe_experts(Fields& fields) {
   experts.gate = load::ExpertGate::kSigmoid;
   experts.picks_biased = true;
   experts.least_sum = 1e-20F;
-  constexpr Key kNormalized = {"expert_weights_norm", "route_norm"};
-  experts.normalized = fields.flag(kNormalized).value_or(true);
-  if (!experts.normalized && !fields.gguf()) fields.reject(kNormalized, "false", "true");
+  experts.normalized = fields.flag({"expert_weights_norm", ""}).value_or(true);
+  must_be(fields, "route_norm", true);
   experts.scale = fields.number({"expert_weights_scale", "route_scale"}, 0.0F, load::kLargestFactor)
                       .value_or(1.0F);
   const std::uint32_t shared =

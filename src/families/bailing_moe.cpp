@@ -1,8 +1,6 @@
 // Ling and Ring of version 2 (https://arxiv.org/abs/2510.22115): half of each head turns, queries
 // and keys are normed, and behind a few dense layers there are experts as DeepSeek-V3 has them.
 
-#include <fmt/core.h>
-
 #include "families/common.h"
 #include "families/families.h"
 #include "families/grouped_experts.h"
@@ -20,21 +18,14 @@ constexpr Rename kBailingNames[] = {
     {"model.layers.*.mlp.gate.expert_bias", "blk.*.exp_probs_b.bias"},
 };
 
-void refuse_flag(Fields& fields, std::string_view name, bool valid) {
-  const Key key = {"", name};
-  const auto given = fields.flag(key);
-  if (given && *given != valid)
-    fields.reject(key, fmt::format("{}", *given), fmt::format("{}", valid));
-}
-
 void read_bailing_moe(Fields& fields, ModelConfig& config) {
   fields.spell("n_routed_experts", "num_experts");
   fields.spell("n_shared_experts", "num_shared_experts");
   fields.spell("scoring_func", "score_function");
-  refuse_flag(fields, "use_bias", false);
-  refuse_flag(fields, "use_qkv_bias", false);
-  refuse_flag(fields, "use_qk_norm", true);
-  refuse_flag(fields, "moe_router_enable_expert_bias", true);
+  must_be(fields, "use_bias", false);
+  must_be(fields, "use_qkv_bias", false);
+  must_be(fields, "use_qk_norm", true);
+  must_be(fields, "moe_router_enable_expert_bias", true);
   std::uint32_t layers = read_sizes(fields, config);
   drop_draft_layers(fields, layers, config);
   const NormConfig norm = read_rms_norm(fields, 1e-6F);

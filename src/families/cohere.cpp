@@ -48,8 +48,7 @@ void read_cohere(Fields& fields, ModelConfig& config) {
   // What the model was trained on, while max_position_embeddings is what its first server took.
   const auto longest = fields.count({"", "model_max_length"}, 1, load::kLargestContext);
   config.max_context = std::max(config.max_context, longest.value_or(0));
-  constexpr Key kHeadNorms = {"", "use_qk_norm"};
-  if (fields.flag(kHeadNorms).value_or(false)) fields.reject(kHeadNorms, "true", "false");
+  must_be(fields, "use_qk_norm", false);
   AttentionConfig attention;
   LayerConfig layer = read_cohere_layer(fields, config, attention);
   config.ropes = {read_rope(fields, rope_rules(attention, 500000.0F), config)};

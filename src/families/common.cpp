@@ -297,6 +297,19 @@ void read_pooling(Fields& fields, ModelConfig& config) {
   config.pooling = kKinds[*kind];
 }
 
+void must_be(Fields& fields, std::string_view hf, bool valid) {
+  const Key key = {"", hf};
+  const auto given = fields.flag(key);
+  if (given && *given != valid)
+    fields.reject(key, fmt::format("{}", *given), fmt::format("{}", valid));
+}
+
+void must_say(Fields& fields, std::string_view hf, std::string_view valid) {
+  const Key key = {"", hf};
+  const auto given = fields.text(key);
+  if (given && *given != valid) fields.reject(key, load::quote(*given), load::quote(valid));
+}
+
 void refuse_the_rest(Fields& fields) {
   constexpr Key kExperts = {"expert_count", ""};
   if (!fields.asked(kExperts)) {

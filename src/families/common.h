@@ -74,6 +74,10 @@ LayerConfig plain_layer(const NormConfig& norm, const AttentionConfig& attention
 // How an embedder's hidden rows become one, where a GGUF file says so.
 void read_pooling(Fields& fields, ModelConfig& config);
 
+// Refuses a field of a config.json that says anything but this.
+void must_be(Fields& fields, std::string_view hf, bool valid);
+void must_say(Fields& fields, std::string_view hf, std::string_view valid);
+
 // Refuses what a configuration says, changes results and was not asked for by the family.
 void refuse_the_rest(Fields& fields);
 

@@ -29,10 +29,6 @@ inline constexpr Rename kDeltaHfNames[] = {
     {"model.layers.*.linear_attn.A_log", "blk.*.ssm_a_log"},
     {"model.layers.*.linear_attn.norm", "blk.*.ssm_norm"},
     {"model.layers.*.linear_attn.out_proj", "blk.*.ssm_out"},
-    {"model.layers.*.mlp.shared_expert.gate_proj", "blk.*.ffn_gate_shexp"},
-    {"model.layers.*.mlp.shared_expert.up_proj", "blk.*.ffn_up_shexp"},
-    {"model.layers.*.mlp.shared_expert.down_proj", "blk.*.ffn_down_shexp"},
-    {"model.layers.*.mlp.shared_expert_gate", "blk.*.ffn_gate_inp_shexp"},
     // Of the layer that drafts tokens.
     {"model.layers.*.fc", "blk.*.nextn.eh_proj"},
     {"model.layers.*.pre_fc_norm_embedding", "blk.*.nextn.enorm"},

@@ -39,11 +39,12 @@ void read_ernie4_5(Fields& fields, ModelConfig& config) {
   config.layers.assign(layers, plain_layer(norm, attention, mlp));
 }
 
-ExpertsConfig read_ernie_experts(Fields& fields) {
+// `first`: the first layer that has them.
+ExpertsConfig read_ernie_experts(Fields& fields, std::uint32_t first) {
   fields.spell("num_experts_per_tok", "moe_k");
   ExpertsConfig experts = read_experts(fields, {.count = "moe_num_experts"});
-  experts.picks_biased =
-      !fields.gguf() || fields.described() || fields.has_tensor("blk.1.exp_probs_b.bias");
+  experts.picks_biased = !fields.gguf() || fields.described() ||
+                         fields.has_tensor(fmt::format("blk.{}.exp_probs_b.bias", first));
   experts.normalized = true;
   // Which is the least that weights are divided by: far below what a softmax can give.
   constexpr Key kLeast = {"", "moe_norm_min"};
@@ -60,7 +61,6 @@ ExpertsConfig read_ernie_experts(Fields& fields) {
 
 void read_ernie4_5_moe(Fields& fields, ModelConfig& config) {
   read_ernie4_5(fields, config);
-  const ExpertsConfig experts = read_ernie_experts(fields);
   const auto layers = static_cast<std::uint32_t>(config.layers.size());
   const std::uint32_t first =
       fields.count({"leading_dense_block_count", "moe_layer_start_index"}, 0, load::kMostLayers)
@@ -75,9 +75,10 @@ void read_ernie4_5_moe(Fields& fields, ModelConfig& config) {
     if (const auto last = fields.number(kLast, -1.0F, static_cast<float>(load::kMostLayers)))
       end = *last < 0.0F ? layers : static_cast<std::uint32_t>(*last) + 1;
   }
-  for (std::uint32_t i = first; i < layers && i < end; ++i) {
-    if ((i + 1) % every == 0) config.layers[i].mlp = experts;
-  }
+  std::uint32_t next = first;
+  while ((next + 1) % every != 0) ++next;
+  const ExpertsConfig experts = read_ernie_experts(fields, next);
+  for (; next < layers && next < end; next += every) config.layers[next].mlp = experts;
 }
 
 // The layer that drafts tokens is not run.

@@ -39,10 +39,6 @@ std::array<float, N> read_multipliers(Fields& fields, std::string_view name) {
   return out;
 }
 
-void refuse_true(Fields& fields, std::string_view name) {
-  if (fields.flag({"", name}).value_or(false)) fields.reject({"", name}, "true", "false");
-}
-
 // Sizes as Granite's but for mamba_d_ssm, which is what the heads are all together.
 load::MambaConfig read_falcon_mixer(Fields& fields, const NormConfig& norm,
                                     const ModelConfig& config) {
@@ -80,7 +76,7 @@ void read_falcon_h1(Fields& fields, ModelConfig& config) {
     fields.suppose("num_attention_heads", 32);
     fields.suppose("num_key_value_heads", 8);
     fields.suppose("max_position_embeddings", 8192);
-    refuse_true(fields, "projectors_bias");
+    must_be(fields, "projectors_bias", false);
   }
   const std::uint32_t layers = read_sizes(fields, config);
   const NormConfig norm = read_rms_norm(fields, 1e-5F);

@@ -200,18 +200,6 @@ void read_granite_swa(Fields& fields, ModelConfig& config) {
   add_to_layers(config, read_mlp(fields));
 }
 
-constexpr Rename kGraniteSwaNames[] = {
-    {"model.layers.*.self_attn.sinks", "blk.*.attn_sinks.weight"},
-    {"model.layers.*.block_sparse_moe.router", "blk.*.ffn_gate_inp"},
-    {"model.layers.*.block_sparse_moe.experts.gate_up_proj", "blk.*.ffn_gate_up_exps.weight"},
-    {"model.layers.*.block_sparse_moe.experts.down_proj", "blk.*.ffn_down_exps.weight"},
-    {"model.layers.*.block_sparse_moe.router.layer", "blk.*.ffn_gate_inp"},
-    {"model.layers.*.block_sparse_moe.input_linear", "blk.*.ffn_gate_up_exps"},
-    {"model.layers.*.block_sparse_moe.output_linear", "blk.*.ffn_down_exps"},
-    {"model.layers.*.shared_mlp.input_linear", "blk.*.ffn_gate_up_shexp"},
-    {"model.layers.*.shared_mlp.output_linear", "blk.*.ffn_down_shexp"},
-};
-
 // Converters leave gate and up of the shared expert together, by the name of the latter.
 Status name_pairs(load::StoredTensors& tensors, Owned& /*owned*/) {
   constexpr std::string_view kUp = ".ffn_up_shexp.weight";
@@ -229,7 +217,11 @@ Status name_pairs(load::StoredTensors& tensors, Owned& /*owned*/) {
   return {};
 }
 
-constexpr Rename kGraniteMoeNames[] = {
+constexpr Rename kGraniteNames[] = {
+    {"model.layers.*.self_attn.sinks", "blk.*.attn_sinks.weight"},
+    {"model.layers.*.block_sparse_moe.router", "blk.*.ffn_gate_inp"},
+    {"model.layers.*.block_sparse_moe.experts.gate_up_proj", "blk.*.ffn_gate_up_exps.weight"},
+    {"model.layers.*.block_sparse_moe.experts.down_proj", "blk.*.ffn_down_exps.weight"},
     {"model.layers.*.block_sparse_moe.router.layer", "blk.*.ffn_gate_inp"},
     {"model.layers.*.block_sparse_moe.input_linear", "blk.*.ffn_gate_up_exps"},
     {"model.layers.*.block_sparse_moe.output_linear", "blk.*.ffn_down_exps"},
@@ -273,9 +265,8 @@ Status take_shared(load::StoredTensors& tensors, Owned& owned) {
 }  // namespace
 
 constinit const Reader kGranite = {read_granite};
-constinit const Reader kGraniteMoe = {read_granite_moe, kGraniteMoeNames};
-constinit const Reader kGraniteSwa = {read_granite_swa, kGraniteSwaNames, {}, {}, name_pairs};
-constinit const Reader kGraniteHybrid = {
-    read_granite_hybrid, kGraniteMoeNames, {}, {}, take_shared};
+constinit const Reader kGraniteMoe = {read_granite_moe, kGraniteNames};
+constinit const Reader kGraniteSwa = {read_granite_swa, kGraniteNames, {}, {}, name_pairs};
+constinit const Reader kGraniteHybrid = {read_granite_hybrid, kGraniteNames, {}, {}, take_shared};
 
 }  // namespace dovetail::families

@@ -75,8 +75,7 @@ void read_hunyuan_dense(Fields& fields, ModelConfig& config) {
 void read_hunyuan_moe(Fields& fields, ModelConfig& config) {
   ExpertsConfig experts;
   experts.normalized = true;
-  constexpr Key kShares = {"", "use_cla"};
-  if (fields.flag(kShares).value_or(false)) fields.reject(kShares, "true", "false");
+  must_be(fields, "use_cla", false);
   experts.count = fields.required_count({"expert_count", "num_experts"}, 1, load::kMostExperts);
   constexpr Key kUsed = {"expert_used_count", "moe_topk"};
   experts.used = alike(fields, kUsed, load::kMostUsedExperts).value_or(1);

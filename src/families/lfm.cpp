@@ -104,8 +104,7 @@ void read_lfm2_layers(Fields& fields, ModelConfig& config) {
   norm.epsilon =
       fields.number({"attention.layer_norm_rms_epsilon", "norm_eps"}, 0.0F, 1.0F).value_or(1e-5F);
   config.output_norm = norm;
-  constexpr Key kBias = {"", "conv_bias"};
-  if (fields.flag(kBias).value_or(false)) fields.reject(kBias, "true", "false");
+  must_be(fields, "conv_bias", false);
 
   // A GGUF file tells layers without attention by their number of key-value heads.
   AttendingLayers of;
@@ -203,8 +202,7 @@ void read_lfm3(Fields& fields, ModelConfig& config) {
   norm.kind = load::NormKind::kRms;
   norm.epsilon = fields.number({"", "norm_eps"}, 0.0F, 1.0F).value_or(1e-5F);
   config.output_norm = norm;
-  constexpr Key kBias = {"", "conv_bias"};
-  if (fields.flag(kBias).value_or(false)) fields.reject(kBias, "true", "false");
+  must_be(fields, "conv_bias", false);
   AttentionConfig attention = read_heads(fields, config, 128);
   attention.query_key_norm = load::QueryKeyNorm::kHead;
   attention.norm = norm;

@@ -8,7 +8,6 @@
 #include "families/common.h"
 #include "load/json_fields.h"
 #include "load/limits.h"
-#include "load/quote.h"
 
 namespace dovetail::families {
 namespace {
@@ -97,8 +96,7 @@ load::MambaConfig read_mamba(Fields& fields, const load::NormConfig& norm, std::
   out.convolution_bias = fields.gguf()
                              ? fields.has_tensor(fmt::format("blk.{}.ssm_conv1d.bias", first))
                              : fields.flag({"", "mamba_conv_bias"}).value_or(true);
-  constexpr Key kBias = {"", "mamba_proj_bias"};
-  if (fields.flag(kBias).value_or(false)) fields.reject(kBias, "true", "false");
+  must_be(fields, "mamba_proj_bias", false);
   check_steps(fields);
   out.log_rates = !fields.gguf();
   return out;

@@ -10,7 +10,6 @@
 #include "families/families.h"
 #include "families/rope.h"
 #include "load/json_fields.h"
-#include "load/quote.h"
 
 namespace dovetail::families {
 namespace {
@@ -26,19 +25,10 @@ constexpr Rename kMinimaxM2Names[] = {
 // Published configurations name what other models of the same makers vary; transformers reads none
 // of it.
 void refuse_other_models(Fields& fields) {
-  const auto flag = [&](std::string_view name) {
-    const Key key = {"", name};
-    if (!fields.flag(key).value_or(true)) fields.reject(key, "false", "true");
-  };
-  flag("use_qk_norm");
-  flag("use_routing_bias");
-  const auto text = [&](std::string_view name, std::string_view valid) {
-    const Key key = {"", name};
-    const auto given = fields.text(key);
-    if (given && *given != valid) fields.reject(key, load::quote(*given), load::quote(valid));
-  };
-  text("qk_norm_type", "per_layer");
-  text("scoring_func", "sigmoid");
+  must_be(fields, "use_qk_norm", true);
+  must_be(fields, "use_routing_bias", true);
+  must_say(fields, "qk_norm_type", "per_layer");
+  must_say(fields, "scoring_func", "sigmoid");
   constexpr Key kShared = {"", "shared_intermediate_size"};
   const auto shared = fields.count(kShared, 0, load::kLargestIntermediateSize);
   if (shared.value_or(0) != 0) fields.reject(kShared, fmt::format("{}", *shared), "0");

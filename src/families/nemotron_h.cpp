@@ -99,12 +99,6 @@ NormConfig read_norm(Fields& fields) {
   return norm;
 }
 
-void check_activation(Fields& fields, std::string_view name, std::string_view valid) {
-  const Key key = {"", name};
-  const auto given = fields.text(key);
-  if (given && *given != valid) fields.reject(key, load::quote(*given), load::quote(valid));
-}
-
 ExpertsConfig read_plain_experts(Fields& fields) {
   fields.suppose("n_routed_experts", 8);
   fields.suppose("num_experts_per_tok", 2);
@@ -140,8 +134,7 @@ ExpertsConfig read_plain_experts(Fields& fields) {
 
 // Fields that are called as Granite's are not.
 void spell_mamba(Fields& fields) {
-  constexpr Key kBias = {"", "mamba_proj_bias"};
-  if (fields.flag(kBias).value_or(false)) fields.reject(kBias, "true", "false");
+  must_be(fields, "mamba_proj_bias", false);
   constexpr std::pair<std::string_view, std::string_view> kNames[] = {
       {"mamba_n_heads", "mamba_num_heads"}, {"mamba_d_head", "mamba_head_dim"},
       {"mamba_n_groups", "n_groups"},       {"mamba_d_state", "ssm_state_size"},
@@ -169,8 +162,8 @@ void read_nemotron_h(Fields& fields, ModelConfig& config) {
     fields.suppose("vocab_size", 131072);
     fields.suppose("hidden_size", 4096);
     spell_mamba(fields);
-    check_activation(fields, "mlp_hidden_act", "relu2");
-    check_activation(fields, "mamba_hidden_act", "silu");
+    must_say(fields, "mlp_hidden_act", "relu2");
+    must_say(fields, "mamba_hidden_act", "silu");
     fields.ask({"", "hidden_act"});
   }
   std::uint32_t layers = read_sizes(fields, config);

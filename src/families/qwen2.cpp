@@ -9,13 +9,6 @@
 namespace dovetail::families {
 namespace {
 
-constexpr Rename kQwen2MoeNames[] = {
-    {"model.layers.*.mlp.shared_expert.gate_proj", "blk.*.ffn_gate_shexp"},
-    {"model.layers.*.mlp.shared_expert.up_proj", "blk.*.ffn_up_shexp"},
-    {"model.layers.*.mlp.shared_expert.down_proj", "blk.*.ffn_down_shexp"},
-    {"model.layers.*.mlp.shared_expert_gate", "blk.*.ffn_gate_inp_shexp"},
-};
-
 // Where a config.json says nothing: the theta of its positions, from which layer on layers slide if
 // they do at all, and what norms add.
 struct UsualOfQwen2 {
@@ -70,6 +63,6 @@ void read_qwen2_moe(Fields& fields, ModelConfig& config) {
 
 constinit const Reader kQwen2 = {read_qwen2};
 constinit const Reader kQwen2Vl = {.read = read_qwen2_vl, .spare = kQwenPictures};
-constinit const Reader kQwen2Moe = {read_qwen2_moe, kQwen2MoeNames};
+constinit const Reader kQwen2Moe = {read_qwen2_moe};
 
 }  // namespace dovetail::families

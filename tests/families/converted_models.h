@@ -116,7 +116,7 @@ inline const Converted kConverted[] = {
      "ernie4_5-moe",
      [](GgufBuilder& b, const std::string& p) {
        set_experts(b, p, 12);
-       b.set_u32(p + "leading_dense_block_count", 1);
+       b.set_u32(p + "leading_dense_block_count", 2);
        b.set_u32(p + "interleave_moe_layer_step", 1);
        b.set_u32(p + "expert_shared_count", 2);
        b.set_u32(p + "expert_shared_feed_forward_length", 24);

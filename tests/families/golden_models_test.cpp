@@ -285,6 +285,7 @@ const Composed kComposed[] = {
       "biased"}},
     {"ernie4-5-moe-tiny",
      {"norm|rope 10000 neighbours scale 0.25||norm|",
+      "norm|rope 10000 neighbours scale 0.25||norm|",
       "norm|rope 10000 neighbours scale 0.25||norm||3 of 8 experts of 12 and 24, biased"}},
     {"ernie4-5-tiny",
      {"norm|rope 10000 neighbours scale 0.25||norm|",

@@ -166,14 +166,9 @@ void Delta::convolve(const RowTile& tile, const Range& channels) {
   convolution_.activate(work_.pass, tile, channels, input, output, states());
 }
 
-// A block takes sequences and value heads in turns.
 void Delta::update(const RowTile& tile, std::uint32_t block, std::uint32_t blocks) {
-  std::uint32_t item = 0;
-  for_each_run(work_.pass, tile, [&](const Run& run) {
-    for (std::uint32_t head = 0; head < config_.value_heads; ++head, ++item) {
-      if (item % blocks == block) update(tile, run, head);
-    }
-  });
+  for_each_head(work_.pass, tile, config_.value_heads, block, blocks,
+                [&](const Run& run, std::uint32_t head) { update(tile, run, head); });
 }
 
 void Delta::update(const RowTile& tile, const Run& run, std::uint32_t head) {

@@ -53,4 +53,17 @@ void for_each_run(const Pass& pass, const RowTile& tile, const Function& functio
   }
 }
 
+// Calls function(run, head) for a block's share of the sequences of a tile and of their heads,
+// which blocks take in turns.
+template <class Function>
+void for_each_head(const Pass& pass, const RowTile& tile, std::uint32_t heads, std::uint32_t block,
+                   std::uint32_t blocks, const Function& function) {
+  std::uint32_t item = 0;
+  for_each_run(pass, tile, [&](const Run& run) {
+    for (std::uint32_t head = 0; head < heads; ++head, ++item) {
+      if (item % blocks == block) function(run, head);
+    }
+  });
+}
+
 }  // namespace dovetail::model

@@ -108,7 +108,8 @@ ModelWork::ModelWork(const load::ModelSource& source, const model::CacheShape& c
   std::vector<std::string> last;  // what names of these layers begin with
   for (std::size_t i = first_last; i < config.layers.size(); ++i)
     last.push_back("blk." + std::to_string(i) + ".");
-  for (const auto& [name, tensor] : source.tensors) {
+  for (const auto& [key, tensor] : source.tensors) {
+    const std::string& name = key;  // clang 14 captures no structured binding
     if (tensor.rows <= 1) continue;
     // A look-up reads a row of it; where it is the output's matrix too, that is its product.
     if (load::is_embedding(name) && (name != "token_embd.weight" || !config.tied_embeddings))

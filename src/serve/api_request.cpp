@@ -124,6 +124,7 @@ Problem settle(Endpoint endpoint, Draft& draft) {
     if (auto found = settle_logprobs(endpoint, draft)) return found;
     if (auto found = settle_completion(draft)) return found;
   }
+  settle_samplers(draft);
   const std::size_t prompts = is_dialog(endpoint, draft) ? 1 : draft.prompts.size();
   if (prompts * static_cast<std::size_t>(request.n) > draft.context.max_choices) {
     return problem(bad_field("n",

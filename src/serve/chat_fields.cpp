@@ -94,7 +94,6 @@ constexpr Field kChatFields[] = {
      [](Name f, const Json& v, Draft& d) -> Problem {
        return store(read_bool(f, v), d.chat.continue_final_message);
      }},
-    // Who shares the server, and how; none of these changes a response.
 };
 
 }  // namespace

@@ -21,22 +21,41 @@ bool stays(const Json& message) {
   return message["role"] == "system" || message["role"] == "developer";
 }
 
-// Where the messages may begin: at each turn behind the first one.
-std::vector<std::size_t> later_turns(const Json& messages) {
-  std::vector<std::size_t> turns;
+// The messages, and what may be left out of them.
+class Turns {
+ public:
+  explicit Turns(Json messages);
+
+  // Cuts, by how much each leaves out.
+  std::size_t cuts() const { return begins_.size(); }
+  Json messages_behind(std::size_t cut) const;
+
+ private:
+  Json all_;
+  std::size_t last_question_ = 0;    // the last message of a user; it stays
+  std::vector<std::size_t> begins_;  // where messages go on that are not left out
+};
+
+Turns::Turns(Json messages) : all_(std::move(messages)) {
+  for (std::size_t i = 0; i < all_.size(); ++i)
+    if (all_[i]["role"] == "user") last_question_ = i;
   bool leaves_out = false;
-  for (std::size_t i = 0; i < messages.size(); ++i) {
-    if (leaves_out && messages[i]["role"] == "user") turns.push_back(i);
-    leaves_out = leaves_out || !stays(messages[i]);
+  for (std::size_t i = 0; i < all_.size(); ++i) {
+    if (stays(all_[i]) || i == last_question_) {
+      if (leaves_out && i == last_question_) begins_.push_back(i);
+      continue;
+    }
+    // Within the last turn, at what the model said: results stay behind their calls.
+    const std::string_view begin = i < last_question_ ? "user" : "assistant";
+    if (leaves_out && all_[i]["role"] == begin) begins_.push_back(i);
+    leaves_out = true;
   }
-  return turns;
 }
 
-// The messages from `begin` on, behind those that stay.
-Json messages_from(const Json& all, std::size_t begin) {
+Json Turns::messages_behind(std::size_t cut) const {
   Json messages = Json::array();
-  for (std::size_t i = 0; i < all.size(); ++i)
-    if (i >= begin || stays(all[i])) messages.push_back(all[i]);
+  for (std::size_t i = 0; i < all_.size(); ++i)
+    if (i >= begins_[cut] || i == last_question_ || stays(all_[i])) messages.push_back(all_[i]);
   return messages;
 }
 
@@ -52,22 +71,22 @@ Outcome<TokenizedChat> render_fitting(Draft& draft) {
   auto whole = tokenized(draft);
   const std::size_t context = draft.context.backend.model.max_context;
   if (!whole || !draft.truncate || whole->tokens.size() < context) return whole;
-  const Json all = draft.chat.messages;
-  const std::vector<std::size_t> turns = later_turns(all);
-  if (turns.empty()) return whole;
+  const std::size_t count = draft.chat.messages.size();
+  const Turns turns(draft.chat.messages);
+  if (turns.cuts() == 0) return whole;
 
-  const auto render_from = [&](std::size_t turn) {
-    draft.chat.messages = messages_from(all, turns[turn]);
+  const auto render_behind = [&](std::size_t cut) {
+    draft.chat.messages = turns.messages_behind(cut);
     return tokenized(draft);
   };
   const std::size_t room = answer_room(draft);
-  // The first turn from which the prompt leaves room, else the last one.
+  // The first cut behind which the prompt leaves room, else the last one.
   std::optional<TokenizedChat> best;
   std::size_t first = 0;
-  std::size_t end = turns.size() - 1;
+  std::size_t end = turns.cuts() - 1;
   while (first < end) {
     const std::size_t middle = first + (end - first) / 2;
-    auto tried = render_from(middle);
+    auto tried = render_behind(middle);
     if (!tried) return tried;
     if (tried->tokens.size() + room <= context) {
       best = *std::move(tried);
@@ -77,12 +96,12 @@ Outcome<TokenizedChat> render_fitting(Draft& draft) {
     }
   }
   if (!best) {
-    auto last = render_from(first);
+    auto last = render_behind(first);
     if (!last) return last;
     best = *std::move(last);
   }
-  draft.chat.messages = messages_from(all, turns[first]);
-  const std::size_t left_out = all.size() - draft.chat.messages.size();
+  draft.chat.messages = turns.messages_behind(first);
+  const std::size_t left_out = count - draft.chat.messages.size();
   draft.unknown.ignore(fmt::format("messages ({} left out: longer than the context)", left_out));
   return *std::move(best);
 }

@@ -65,6 +65,10 @@ Problem read_verbosity(std::string_view field, const Json& value, Draft& draft);
 // A name that the model answers to.
 Problem read_model(std::string_view field, const Json& value, Draft& draft);
 
+// The samplers that act, as llama.cpp has them: an array of names, or a letter for each in a
+// string.
+Problem read_samplers(std::string_view field, const Json& value, Draft& draft);
+
 // What the output must be, unless another field has said so.
 Problem store_format(Outcome<std::optional<OutputFormat>> asked, Draft& draft);
 

@@ -226,34 +226,6 @@ Problem read_llama_bias(Name field, const Json& value, Draft& draft) {
   return std::nullopt;
 }
 
-// Names, or a letter for each.
-Problem read_samplers(Name field, const Json& value, Draft& draft) {
-  constexpr std::pair<char, Name> kLetters[] = {
-      {'d', "dry"},         {'k', "top_k"},     {'y', "typ_p"},       {'p', "top_p"},
-      {'s', "top_n_sigma"}, {'m', "min_p"},     {'t', "temperature"}, {'x', "xtc"},
-      {'i', "infill"},      {'e', "penalties"}, {'a', "adaptive_p"}};
-  std::vector<std::string> names;
-  if (value.is_string()) {
-    for (const char letter : value.get_ref<const std::string&>()) {
-      const auto* known = std::find_if(std::begin(kLetters), std::end(kLetters),
-                                       [letter](const auto& each) { return each.first == letter; });
-      names.emplace_back(known == std::end(kLetters) ? std::string(1, letter)
-                                                     : std::string(known->second));
-    }
-  } else if (value.is_array()) {
-    for (std::size_t i = 0; i < value.size(); ++i) {
-      auto name = read_string(fmt::format("{}[{}]", field, i), value[i]);
-      if (!name) return std::move(name.error());
-      std::replace(name->begin(), name->end(), '-', '_');
-      names.push_back(*name == "temp" ? "temperature" : *std::move(name));
-    }
-  } else {
-    return problem(bad_field(field, "expected an array of names, got {}", shown(value)));
-  }
-  draft.llama.samplers = std::move(names);
-  return std::nullopt;
-}
-
 // It has no effect up to 0, and is not heeded beyond.
 Problem read_sigma(Name field, const Json& value, Draft&) {
   if (value.is_number() && value.get<double>() <= 0) return std::nullopt;
@@ -353,11 +325,6 @@ constexpr Field kLlamaFields[] = {
     {"seed", kLlama, read_llama_seed},
     {"stop", kLlama, read_llama_stop},
     {"logit_bias", kLlama, read_llama_bias},
-    {"samplers", kLlama, read_samplers},
-    {"repeat_last_n", kLlama,
-     [](Name f, const Json& v, Draft& d) -> Problem {
-       return store_int(f, v, -1, kMaxTokens, d.llama.repeat_last_n.emplace());
-     }},
     {"top_n_sigma", kLlama, read_sigma},
     {"adaptive_target", kLlama, read_adaptive_target},
     {"n_probs", kLlama, read_probabilities<0>},

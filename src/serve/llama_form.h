@@ -35,10 +35,8 @@ struct LlamaDraft {
   std::array<std::optional<std::int32_t>, 3> limits;
   std::array<std::optional<std::int32_t>, 2> probabilities;  // n_probs, logprobs
   bool post_sampling = false;
-  bool only_likeliest = false;                // top_p left no share
-  std::optional<std::int32_t> repeat_last_n;  // -1: all
-  std::optional<std::vector<std::string>> samplers;
-  bool adaptive = false;  // adaptive_target is one; it acts only where the samplers say so
+  bool only_likeliest = false;  // top_p left no share
+  bool adaptive = false;        // adaptive_target is one; it acts only where the samplers say so
   std::optional<OutputFormat> grammar, schema;
   // Of /infill.
   struct File {

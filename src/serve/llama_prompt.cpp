@@ -4,7 +4,6 @@
 #include <nlohmann/json.hpp>
 #include <utility>
 
-#include "base/sampling_table.h"
 #include "serve/field_table.h"
 #include "serve/llama.h"
 
@@ -12,76 +11,6 @@ namespace dovetail::serve {
 namespace {
 
 using Tokens = std::vector<TokenId>;
-
-// A sampler of llama.cpp's that is one here, too, in the order in which they act here.
-struct Sampler {
-  std::string_view name;
-  std::array<const SamplingRow*, 3> rows;
-};
-constexpr Sampler kSamplers[] = {
-    {"penalties",
-     {&sampling_row("repetition_penalty"), &sampling_row("presence_penalty"),
-      &sampling_row("frequency_penalty")}},
-    {"temperature", {&sampling_row("temperature")}},
-    {"top_k", {&sampling_row("top_k")}},
-    {"top_p", {&sampling_row("top_p")}},
-    {"min_p", {&sampling_row("min_p")}},
-};
-
-// Samplers that do nothing where their own field is left at what it is here.
-constexpr std::string_view kIdle[] = {"dry", "typ_p", "typical_p", "top_n_sigma",
-                                      "xtc", "tfs_z", "adaptive_p"};
-
-void turn_off(const Sampler& sampler, SamplingParams& params) {
-  for (const SamplingRow* row : sampler.rows)
-    if (row != nullptr) set_sampling_value(params, *row, row->neutral());
-}
-
-// What is not in the list does not act. The order in which the others do is that of kSamplers:
-// where another is asked for, that is ignored.
-void settle_samplers(Draft& draft) {
-  SamplingParams& params = draft.request.sampling;
-  const auto& asked = draft.llama.samplers;
-  if (!asked) return;
-  const auto place_of = [&](std::string_view name) {
-    return std::find(asked->begin(), asked->end(), name);
-  };
-  std::ptrdiff_t last = -1;
-  bool in_order = true;
-  for (const Sampler& sampler : kSamplers) {
-    const auto at = place_of(sampler.name);
-    if (at == asked->end()) {
-      turn_off(sampler, params);
-      continue;
-    }
-    // A temperature of 0 or 1 changes no order of likelihood, and no share.
-    const bool greedy_or_as_is = params.temperature == 0.0F || params.temperature == 1.0F;
-    if (sampler.name == "temperature" && greedy_or_as_is) continue;
-    const std::ptrdiff_t place = at - asked->begin();
-    in_order = in_order && place > last;
-    last = place;
-  }
-  if (!in_order) draft.unknown.ignore("samplers (their order)");
-  for (const std::string& name : *asked) {
-    const bool here = std::any_of(std::begin(kSamplers), std::end(kSamplers),
-                                  [&](const Sampler& each) { return each.name == name; });
-    if (!here && std::find(std::begin(kIdle), std::end(kIdle), name) == std::end(kIdle))
-      draft.unknown.ignore(fmt::format("samplers ({})", name));
-  }
-}
-
-// Penalties count all of the prompt and the answer: a window of them is none, or ignored.
-void settle_window(Draft& draft) {
-  SamplingParams& params = draft.request.sampling;
-  const auto window = draft.llama.repeat_last_n;
-  if (!window || *window == -1) return;
-  const Sampler& penalties = kSamplers[0];
-  if (*window == 0) return turn_off(penalties, params);
-  const bool any = std::any_of(
-      penalties.rows.begin(), penalties.rows.end(),
-      [&](const SamplingRow* row) { return sampling_value(params, *row) != row->neutral(); });
-  if (any) draft.unknown.ignore("repeat_last_n");
-}
 
 // The first `most` tokens, or the last.
 void keep_begin(Tokens& tokens, std::size_t most) {
@@ -197,7 +126,7 @@ Problem settle_llama(Endpoint endpoint, Draft& draft) {
   }
   if (llama.grammar && llama.schema) draft.unknown.ignore(llama.schema->field);
   if (auto found = store_format(llama.grammar ? llama.grammar : llama.schema, draft)) return found;
-  const auto& samplers = llama.samplers;
+  const auto& samplers = draft.samplers;
   if (llama.adaptive && samplers &&
       std::find(samplers->begin(), samplers->end(), "adaptive_p") != samplers->end()) {
     return problem(bad_field("adaptive_target",
@@ -205,8 +134,6 @@ Problem settle_llama(Endpoint endpoint, Draft& draft) {
                              "without \"adaptive_p\""));
   }
   if (llama.only_likeliest) request.sampling.top_k = 1;
-  settle_samplers(draft);
-  settle_window(draft);
   return endpoint == Endpoint::kLlamaInfill ? build_infill(draft) : std::nullopt;
 }
 

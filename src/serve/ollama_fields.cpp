@@ -43,8 +43,6 @@ constexpr Value kValues[] = {
     {"min_p", [](double v) { return v > 1; }, "1"},
     // A seed that differs each time.
     {"seed", [](double v) { return v == -1; }, ""},
-    // All that a penalty counts here.
-    {"repeat_last_n", [](double v) { return v == -1; }, ""},
 };
 
 // {"temperature": ..., "num_predict": ...}: fields as those beside it are elsewhere.

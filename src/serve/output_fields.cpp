@@ -21,6 +21,9 @@ Problem read_stream_options(std::string_view field, const Json& value, Draft& dr
   return std::nullopt;
 }
 
+// Where clients of llama.cpp's server say how to sample.
+constexpr auto kOfLlamaClients = static_cast<Routes>(kBoth | kLlama);
+
 constexpr Field kOutputFields[] = {
     {"stream", kOutputs,
      [](Name f, const Json& v, Draft& d) -> Problem { return store(read_bool(f, v), d.stream); }},
@@ -31,7 +34,7 @@ constexpr Field kOutputFields[] = {
      }},
     {"response_format", kBoth,
      [](Name f, const Json& v, Draft& d) {
-       return store_format(read_response_format(f, v, d.unknown.strict()), d);
+       return store_format(read_response_format(f, v, d.unknown), d);
      }},
     {"guided_json", kOutputs,
      [](Name f, const Json& v, Draft& d) { return store_format(read_guided_json(f, v), d); }},
@@ -47,6 +50,12 @@ constexpr Field kOutputFields[] = {
      [](Name f, const Json& v, Draft& d) { return store_format(read_guided_grammar(f, v), d); }},
     {"regex", kOutputs,  // as SGLang names it
      [](Name f, const Json& v, Draft& d) { return store_format(read_guided_regex(f, v), d); }},
+    {"samplers", kOfLlamaClients, read_samplers},
+    {"repeat_last_n", kOfLlamaClients,
+     [](Name f, const Json& v, Draft& d) -> Problem {
+       d.penalty_window_field = f;
+       return store_int(f, v, -1, kMaxTokens, d.penalty_window.emplace());
+     }},
     {"structured_outputs", kOutputs,
      [](Name f, const Json& v, Draft& d) {
        return store_format(read_structured_outputs(f, v), d);
@@ -69,7 +78,7 @@ Problem store_format(Outcome<std::optional<OutputFormat>> asked, Draft& draft) {
 }
 
 Problem read_flat_form(std::string_view field, const Json& value, Draft& draft) {
-  return store_format(read_flat_format(field, value, draft.unknown.strict()), draft);
+  return store_format(read_flat_format(field, value, draft.unknown), draft);
 }
 
 // -1 and null say "no limit".

@@ -10,18 +10,15 @@ namespace {
 
 using Asked = Outcome<std::optional<OutputFormat>>;
 
-constexpr std::array<std::string_view, 4> kSchemaFields = {"name", "description", "schema",
-                                                           "strict"};
-
-Asked read_json_schema(const std::string& field, const Json& value, bool strict) {
+Asked read_json_schema(const std::string& field, const Json& value, UnknownFields& unknown) {
   if (!value.is_object()) return bad_field(field, "expected an object, got {}", shown(value));
+  bool strict = unknown.strict();
   for (const auto& [key, member] : value.items()) {
     const std::string at = fmt::format("{}.{}", field, key.substr(0, 64));
-    if (std::find(kSchemaFields.begin(), kSchemaFields.end(), key) == kSchemaFields.end()) {
-      return bad_field(at, "unknown or unsupported field \"{}\"", key.substr(0, 64));
-    }
     if (member.is_null() || key == "schema") continue;
-    if (key == "strict") {
+    if (key != "strict" && key != "name" && key != "description") {
+      if (auto found = unknown.meet(at)) return tl::unexpected<ApiError>(*std::move(found));
+    } else if (key == "strict") {
       const auto wanted = read_bool(at, member);
       if (!wanted) return tl::unexpected<ApiError>(wanted.error());
       strict = *wanted;
@@ -88,19 +85,15 @@ Outcome<CompiledGrammar> outcome_of(const OutputFormat& format, Result<CompiledG
 
 }  // namespace
 
-Asked read_flat_format(std::string_view field, const Json& value, bool strict) {
-  if (!value.is_object() || !value.contains("type")) {
-    return bad_field(field, "expected an object with a \"type\", got {}", shown(value));
-  }
-  Json nested;
-  for (const auto& [key, member] : value.items())
-    (key == "type" ? nested["type"] : nested["json_schema"][key]) = member;
-  if (nested["type"] == "json_schema")
-    return read_json_schema(std::string(field), nested["json_schema"], strict);
-  return read_response_format(field, nested, strict);
+Asked read_flat_format(std::string_view field, const Json& value, UnknownFields& unknown) {
+  if (!value.is_object() || value.value("type", Json()) != "json_schema")
+    return read_response_format(field, value, unknown);
+  Json members = value;
+  members.erase("type");
+  return read_json_schema(std::string(field), members, unknown);
 }
 
-Asked read_response_format(std::string_view field, const Json& value, bool strict) {
+Asked read_response_format(std::string_view field, const Json& value, UnknownFields& unknown) {
   constexpr std::string_view kTypes = "\"text\", \"json_object\" or \"json_schema\"";
   const auto type = value.is_object() ? value.find("type") : value.end();
   if (!value.is_object() || type == value.end()) {
@@ -108,25 +101,30 @@ Asked read_response_format(std::string_view field, const Json& value, bool stric
   }
   const bool has_schema = *type == Json("json_schema");
   const bool is_object = *type == Json("json_object");
-  for (const auto& [key, member] : value.items()) {
-    if (key == "type" || (key == "json_schema" && (has_schema || member.is_null()))) continue;
-    if (key == "schema" && (is_object || member.is_null())) continue;
-    return bad_field(fmt::format("{}.{}", field, key.substr(0, 64)),
-                     "unknown or unsupported field \"{}\"", key.substr(0, 64));
-  }
-  if (*type == Json("text")) return std::optional<OutputFormat>();
-  if (is_object && value.contains("schema") && !value["schema"].is_null()) {
-    return OutputFormat{fmt::format("{}.schema", field), GrammarKind::kJsonSchema,
-                        value["schema"].dump(), strict};
-  }
-  if (is_object) return OutputFormat{std::string(field), GrammarKind::kJsonObject, ""};
-  if (!has_schema) {
+  if (!has_schema && !is_object && *type != Json("text"))
     return bad_field(fmt::format("{}.type", field), "expected {}, got {}", kTypes, shown(*type));
+  for (const auto& [key, member] : value.items()) {
+    if (key == "type" || member.is_null()) continue;
+    if ((key == "json_schema" && has_schema) || (key == "schema" && is_object)) continue;
+    const std::string at = fmt::format("{}.{}", field, key.substr(0, 64));
+    if (key == "json_schema" || key == "schema") {
+      return bad_field(at, "contradicts the type {}; expected {}", type->dump(),
+                       has_schema ? "json_schema" : "the type \"json_schema\"");
+    }
+    if (auto found = unknown.meet(at)) return tl::unexpected<ApiError>(*std::move(found));
   }
-  const std::string inside = fmt::format("{}.json_schema", field);
-  const auto schema = value.find("json_schema");
-  if (schema == value.end()) return bad_field(inside, "is missing");
-  return read_json_schema(inside, *schema, strict);
+  if (has_schema) {
+    const std::string inside = fmt::format("{}.json_schema", field);
+    const auto schema = value.find("json_schema");
+    if (schema == value.end()) return bad_field(inside, "is missing");
+    return read_json_schema(inside, *schema, unknown);
+  }
+  if (!is_object) return std::optional<OutputFormat>();
+  const auto schema = value.find("schema");
+  if (schema == value.end() || schema->is_null())
+    return OutputFormat{std::string(field), GrammarKind::kJsonObject, ""};
+  return OutputFormat{fmt::format("{}.schema", field), GrammarKind::kJsonSchema, schema->dump(),
+                      unknown.strict()};
 }
 
 Asked read_guided_json(std::string_view field, const Json& value) {

@@ -9,6 +9,7 @@
 #include "serve/api_error.h"
 #include "serve/backend.h"
 #include "serve/json_input.h"
+#include "serve/unknown_fields.h"
 
 namespace dovetail::serve {
 
@@ -23,12 +24,12 @@ struct OutputFormat {
 
 // OpenAI's "response_format": nothing for {"type": "text"}. A schema may also stand as "schema"
 // beside {"type": "json_object"}, as llama.cpp has it. What of a schema cannot be kept is left out,
-// unless its "strict" says otherwise or, where it says nothing, `strict` does.
+// unless its "strict" says otherwise or, where it says nothing, fields are strict.
 Outcome<std::optional<OutputFormat>> read_response_format(std::string_view field, const Json& value,
-                                                          bool strict);
+                                                          UnknownFields& unknown);
 // The same with the members of "json_schema" beside "type".
 Outcome<std::optional<OutputFormat>> read_flat_format(std::string_view field, const Json& value,
-                                                      bool strict);
+                                                      UnknownFields& unknown);
 // vLLM's "guided_json" (a schema, or its text), "guided_regex", and "guided_choice" (texts, one of
 // which is the output); and "structured_outputs", an object with one of them or "json_object".
 Outcome<std::optional<OutputFormat>> read_guided_json(std::string_view field, const Json& value);

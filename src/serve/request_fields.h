@@ -100,12 +100,21 @@ struct Draft {
   std::optional<bool> reasons;
   std::optional<std::int32_t> reasoning_budget;
   std::optional<std::string> reasoning_budget_message;
+  // As llama.cpp has them: samplers that act, all where none are given; how many of the last tokens
+  // penalties count, -1: all, and the field that says so.
+  std::optional<std::vector<std::string>> samplers;
+  std::optional<std::int32_t> penalty_window;
+  std::string penalty_window_field;
   LlamaDraft llama;     // of llama.cpp's routes
   bool base64 = false;  // embeddings
   std::string query;    // to rank documents by
   Ranking ranking;
   std::size_t max_document_tokens = 0;  // what a document has beyond is cut; 0: nothing is
 };
+
+// Turns off what samplers that do not act would do; other orders of them than the one here, names
+// that are none here and windows of penalties are ignored.
+void settle_samplers(Draft& draft);
 
 // Whether the prompt is a dialog, rendered by the chat template.
 bool is_dialog(Endpoint endpoint, const Draft& draft);

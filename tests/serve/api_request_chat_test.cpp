@@ -202,5 +202,37 @@ TEST_F(ApiRequest, AnAnswerThatComesBackIsAMessage) {
   EXPECT_EQ(result->ignored.text(), "");
 }
 
+// As clients of llama.cpp's server have them, and as its own routes read them.
+TEST_F(ApiRequest, SamplersActAsLlamaCppNamesThem) {
+  const auto asked = [&](const std::string& more) {
+    return chat("{" HELLO R"(,"top_k":7,"temperature":0.5,"frequency_penalty":1,)" + more + "}");
+  };
+  const auto some = asked(R"("samplers":["penalties","temperature","top_p"])");
+  ASSERT_TRUE(some) << some.error().message;
+  const SamplingParams& params = some->requests.front().sampling;
+  EXPECT_EQ(params.top_k, 0);
+  EXPECT_EQ(params.temperature, 0.5F);
+  EXPECT_EQ(params.frequency_penalty, 1.0F);
+  EXPECT_EQ(some->ignored.text(), "");
+  const auto others = asked(R"("samplers":["top_k","mine"],"repeat_last_n":64)");
+  ASSERT_TRUE(others) << others.error().message;
+  EXPECT_EQ(others->requests.front().sampling.frequency_penalty, 0.0F);
+  EXPECT_EQ(others->ignored.text(), "samplers (mine)");
+  const auto window = asked(R"("repeat_last_n":64)");
+  ASSERT_TRUE(window) << window.error().message;
+  EXPECT_EQ(window->ignored.text(), "repeat_last_n");
+  const auto wrong = asked(R"("samplers":3)");
+  ASSERT_FALSE(wrong);
+  EXPECT_EQ(wrong.error().param, "samplers");
+}
+
+TEST_F(ApiRequest, WhatAFormatSaysBesideIsIgnoredByName) {
+  const auto result = chat("{" HELLO R"(,"response_format":{"type":"json_schema","x":1,
+      "json_schema":{"name":"n","schema":{},"examples":[]}}})");
+  ASSERT_TRUE(result) << result.error().message;
+  EXPECT_NE(result->requests.front().grammar, nullptr);
+  EXPECT_EQ(result->ignored.text(), "response_format.x, response_format.json_schema.examples");
+}
+
 }  // namespace
 }  // namespace dovetail::serve

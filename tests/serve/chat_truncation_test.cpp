@@ -97,8 +97,42 @@ TEST_F(Truncation, AResultKeepsItsCall) {
   const std::string whole = prompt(4096, messages);
   const std::string last = whole.substr(whole.find("[user]c"));
   EXPECT_EQ(prompt(static_cast<std::uint32_t>(whole.size()), messages), last);
-  // There is no later turn: the prompt stays too long.
+  // There is no later turn, and the last answer stays: the prompt stays too long.
   EXPECT_THAT(prompt(static_cast<std::uint32_t>(last.size()), messages), HasSubstr("too long"));
+}
+
+// An agent at work is within one turn: its oldest steps go, the question stays.
+TEST_F(Truncation, OfOneTurnTheOldestStepsGo) {
+  const auto call = [](const char* name) {
+    return Json{{"role", "assistant"},
+                {"content", ""},
+                {"tool_calls", {{{"function", {{"name", name}, {"arguments", Json::object()}}}}}}};
+  };
+  const Json messages = {message("system", "S"),
+                         message("user", "q"),
+                         call("f"),
+                         message("tool", "111"),
+                         message("tool", "222"),
+                         call("g"),
+                         message("tool", "333"),
+                         call("h"),
+                         message("tool", "444")};
+  const std::string whole = prompt(4096, messages);
+  const std::size_t question = whole.find("[user]q") + 7;
+  const std::string fixed = whole.substr(0, question);
+  // Behind the question, and behind the first step's two results.
+  const std::size_t second = whole.find("[assistant]", whole.find("222"));
+  const std::size_t third = whole.find("[assistant]", second + 1);
+  const auto one = static_cast<std::uint32_t>(fixed.size() + whole.size() - second);
+  const auto two = static_cast<std::uint32_t>(fixed.size() + whole.size() - third);
+  const Json limit = {{"options", {{"num_predict", 1}}}};
+  EXPECT_EQ(prompt(static_cast<std::uint32_t>(whole.size()), messages, limit),
+            fixed + whole.substr(second));
+  EXPECT_EQ(ignored_, "messages (3 left out: longer than the context)");
+  EXPECT_EQ(prompt(one + 1, messages, limit), fixed + whole.substr(second));
+  EXPECT_EQ(prompt(one, messages, limit), fixed + whole.substr(third));
+  EXPECT_EQ(ignored_, "messages (5 left out: longer than the context)");
+  EXPECT_THAT(prompt(two, messages, limit), HasSubstr("too long"));
 }
 
 TEST_F(Truncation, AnAnswerDoesNotShift) {
@@ -163,12 +197,19 @@ RC_GTEST_FIXTURE_PROP(Truncation, TheFirstTurnThatLeavesRoomIsKept, ()) {
     return text + "[assistant]";
   };
   std::string wanted = written(messages);
+  int question = -1;  // the last message of a user
+  for (int i = 0; i < count; ++i)
+    if (messages[static_cast<std::size_t>(i)]["role"] == "user") question = i;
   if (wanted.size() >= context) {
-    for (std::size_t i = 1; i < messages.size(); ++i) {
+    for (int i = 1; i < count; ++i) {
       Json kept = Json::array();
-      for (std::size_t j = 0; j < messages.size(); ++j)
-        if (j >= i || messages[j]["role"] == "system") kept.push_back(messages[j]);
-      if (messages[i]["role"] != "user" || kept.size() == messages.size()) continue;
+      for (int j = 0; j < count; ++j) {
+        const Json& each = messages[static_cast<std::size_t>(j)];
+        if (j >= i || j == question || each["role"] == "system") kept.push_back(each);
+      }
+      const char* begin = i <= question ? "user" : "assistant";
+      if (messages[static_cast<std::size_t>(i)]["role"] != begin || kept.size() == messages.size())
+        continue;
       wanted = written(kept);
       if (wanted.size() + static_cast<std::size_t>(limit) <= context) break;
     }

@@ -369,11 +369,24 @@ TEST_F(OllamaFields, OptionsMeanWhatTheyMeanToOllama) {
     EXPECT_EQ(refused.error().param,
               "options." + std::string(name.substr(1, name.find('"', 1) - 1)));
   }
-  // A window of penalties is not kept, which is said.
-  const auto window =
-      read(Endpoint::kOllamaChat, R"({)" HELLO R"(,"options":{"repeat_last_n":64}})");
-  ASSERT_TRUE(window);
-  EXPECT_EQ(window->ignored.text(), "options.repeat_last_n");
+  // A window of penalties is not kept, which is said where there are any; one of none is.
+  struct Window {
+    const char* options;
+    float penalty;
+    const char* ignored;
+  };
+  for (const Window& row : {
+           Window{R"("repeat_last_n":64)", 1.0F, ""},
+           Window{R"("repeat_last_n":64,"repeat_penalty":1.5)", 1.5F, "options.repeat_last_n"},
+           Window{R"("repeat_last_n":-1,"repeat_penalty":1.5)", 1.5F, ""},
+           Window{R"("repeat_last_n":0,"repeat_penalty":1.5)", 1.0F, ""},
+       }) {
+    const auto asked = read(Endpoint::kOllamaChat,
+                            R"({)" HELLO R"(,"options":{)" + std::string(row.options) + "}}");
+    ASSERT_TRUE(asked) << row.options << ": " << asked.error().message;
+    EXPECT_EQ(asked->requests.front().sampling.repetition_penalty, row.penalty) << row.options;
+    EXPECT_EQ(asked->ignored.text(), row.ignored) << row.options;
+  }
 }
 
 // Lines, or the one of a body, of an answer to /api/chat or /api/generate.

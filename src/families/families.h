@@ -50,6 +50,7 @@ extern const Reader kErnie4_5;
 extern const Reader kErnie4_5Moe;
 extern const Reader kExaone4;
 extern const Reader kFalconH1;
+extern const Reader kGemma;
 extern const Reader kGemma2;
 extern const Reader kGemma3;
 extern const Reader kGemma4;

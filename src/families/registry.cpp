@@ -32,6 +32,7 @@ constexpr Family kFamilies[] = {
     {"ernie4_5_moe", "ernie4_5-moe", "ernie4_5_moe", "Ernie4_5_MoeForCausalLM", kErnie4_5Moe},
     {"exaone4", "exaone4", "exaone4", "Exaone4ForCausalLM", kExaone4},
     {"falcon_h1", "falcon-h1", "falcon_h1", "FalconH1ForCausalLM", kFalconH1},
+    {"gemma", "gemma", "gemma", "GemmaForCausalLM", kGemma},
     {"gemma2", "gemma2", "gemma2", "Gemma2ForCausalLM", kGemma2},
     {"gemma3", "gemma3", "gemma3_text", "Gemma3ForCausalLM", kGemma3},
     {"gemma_embedding", "gemma-embedding", "gemma3_text", "Gemma3TextModel", kGemmaEmbedding},

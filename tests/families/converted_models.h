@@ -211,6 +211,7 @@ inline const Converted kConverted[] = {
      "falcon-h1",
      [](GgufBuilder& b, const std::string& p) { set_mamba(b, p, 4, 2, 16); },
      {{"ffn_norm.weight", "ffn_norm"}}},
+    {"gemma-tiny", "gemma", [](GgufBuilder& /*b*/, const std::string& /*p*/) {}},
     {"gemma2-tiny", "gemma2",
      [](GgufBuilder& b, const std::string& p) {
        b.set_u32(p + "attention.sliding_window", 16);

@@ -249,6 +249,8 @@ const Composed kComposed[] = {
      {"|window 16 rope 10000 x4 head norm scale 0.3536|norm||norm",
       "|no positions head norm scale 0.3536|norm||norm",
       "|window 16 rope 10000 x4 head norm scale 0.3536|norm||norm"}},
+    {"gemma-tiny",
+     {"norm+1|rope 10000 scale 0.25||norm+1|", "norm+1|rope 10000 scale 0.25||norm+1|"}},
     {"gemma2-tiny",
      {"norm+1|window 16 rope 10000 cap 2 scale 0.2041|norm+1|norm+1|norm+1",
       "norm+1|rope 10000 cap 2 scale 0.2041|norm+1|norm+1|norm+1",

@@ -1111,6 +1111,23 @@ CASES |= {
         "tie_word_embeddings": True,
         "torch_dtype": "float16",
     },
+    # As the first files of CodeGemma spell it: gelu is its form with a tanh.
+    "gemma-tiny": SMALL
+    | {
+        "architectures": ["GemmaForCausalLM"],
+        "model_type": "gemma",
+        "attention_bias": False,
+        "head_dim": 16,
+        "hidden_act": "gelu",
+        "num_hidden_layers": 2,
+        "num_key_value_heads": 1,
+        "pad_token_id": 0,
+        "rms_norm_eps": 1e-6,
+        "rope_scaling": None,
+        "rope_theta": 10000.0,
+        "tie_word_embeddings": True,
+        "torch_dtype": "float32",
+    },
     # A quarter of each head turns, so that no other half of a head may pass for it.
     "glm4-moe-tiny": SMALL
     | {

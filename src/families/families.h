@@ -38,6 +38,7 @@ struct Reader {
 
 // One for each family; most have a file of this folder.
 extern const Reader kAfmoe;
+extern const Reader kArcee;
 extern const Reader kBailingMoe;
 extern const Reader kBert;
 extern const Reader kBertRanker;
@@ -94,6 +95,7 @@ extern const Reader kQwen3_5;
 extern const Reader kQwen3_5Moe;
 extern const Reader kSeedOss;
 extern const Reader kSmolLm3;
+extern const Reader kStarcoder2;
 extern const Reader kXlmRoberta;
 extern const Reader kXlmRobertaRanker;
 

@@ -17,6 +17,7 @@ using nlohmann::json;
 
 constexpr Family kFamilies[] = {
     {"afmoe", "afmoe", "afmoe", "AfmoeForCausalLM", kAfmoe},
+    {"arcee", "arcee", "arcee", "ArceeForCausalLM", kArcee},
     {"bailing_moe_v2", "bailingmoe2", "bailing_moe_v2", "BailingMoeV2ForCausalLM", kBailingMoe},
     {"bailing_moe_v2", "", "bailing_moe", "BailingMoeV2ForCausalLM", kBailingMoe},
     {"bert", "bert", "bert", "BertModel", kBert},
@@ -87,6 +88,7 @@ constexpr Family kFamilies[] = {
     {"qwen3_vl_moe", "qwen3vlmoe", "qwen3_vl_moe_text", "Qwen3VLMoeTextForCausalLM", kQwen3VlMoe},
     {"seed_oss", "seed_oss", "seed_oss", "SeedOssForCausalLM", kSeedOss},
     {"smollm3", "smollm3", "smollm3", "SmolLM3ForCausalLM", kSmolLm3},
+    {"starcoder2", "starcoder2", "starcoder2", "Starcoder2ForCausalLM", kStarcoder2},
     {"xlm_roberta", "", "xlm-roberta", "XLMRobertaModel", kXlmRoberta},
     {"xlm_roberta", "", "xlm-roberta", "XLMRobertaForSequenceClassification", kXlmRobertaRanker},
     {"youtu", "", "youtu", "YoutuForCausalLM", kDeepseek},

@@ -211,6 +211,19 @@ inline const Converted kConverted[] = {
      "falcon-h1",
      [](GgufBuilder& b, const std::string& p) { set_mamba(b, p, 4, 2, 16); },
      {{"ffn_norm.weight", "ffn_norm"}}},
+    {"arcee-tiny",
+     "arcee",
+     [](GgufBuilder& b, const std::string& p) {
+       b.set_string(p + "rope.scaling.type", "yarn");
+       b.set_f32(p + "rope.scaling.factor", 4.0F);
+       b.set_u32(p + "rope.scaling.original_context_length", 32);
+     },
+     {},
+     false,
+     true},
+    {"starcoder2-tiny", "starcoder2", [](GgufBuilder& /*b*/, const std::string& /*p*/) {}},
+    {"starcoder2-window-tiny", "starcoder2",
+     [](GgufBuilder& b, const std::string& p) { b.set_u32(p + "attention.sliding_window", 16); }},
     {"gemma-tiny", "gemma", [](GgufBuilder& /*b*/, const std::string& /*p*/) {}},
     {"gemma2-tiny", "gemma2",
      [](GgufBuilder& b, const std::string& p) {

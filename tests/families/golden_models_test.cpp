@@ -221,6 +221,8 @@ std::string in_short(const ModelConfig& config, const LayerConfig& layer) {
                        layer.dense()->gate_scale, layer.mlp_norms.scale);
   }
   out += "|" + in_short(layer.mlp_norms.before) + "|" + in_short(layer.mlp_norms.behind);
+  if (layer.dense() != nullptr && !layer.dense()->gated)
+    out += fmt::format(", plain {}", layer.dense()->size);
   return layer.experts() != nullptr ? out + in_short(*layer.experts()) : out;
 }
 
@@ -249,6 +251,15 @@ const Composed kComposed[] = {
      {"|window 16 rope 10000 x4 head norm scale 0.3536|norm||norm",
       "|no positions head norm scale 0.3536|norm||norm",
       "|window 16 rope 10000 x4 head norm scale 0.3536|norm||norm"}},
+    {"arcee-tiny",
+     {"norm|rope 10000 x4 scale 0.25||norm|, plain 48",
+      "norm|rope 10000 x4 scale 0.25||norm|, plain 48"}},
+    {"starcoder2-tiny",
+     {"norm|rope 10000 bias output bias scale 0.3536||norm|, plain 48",
+      "norm|rope 10000 bias output bias scale 0.3536||norm|, plain 48"}},
+    {"starcoder2-window-tiny",
+     {"norm|window 16 rope 10000 scale 0.3536||norm|, plain 48",
+      "norm|window 16 rope 10000 scale 0.3536||norm|, plain 48"}},
     {"gemma-tiny",
      {"norm+1|rope 10000 scale 0.25||norm+1|", "norm+1|rope 10000 scale 0.25||norm+1|"}},
     {"gemma2-tiny",

@@ -207,7 +207,8 @@ LayerKind describe(const load::LayerConfig& layer, const load::ModelConfig& conf
   const bool alone = layer.dense() == nullptr && layer.experts() == nullptr;
   if (!kind.text.empty() && !alone) kind.text += layer.parallel ? "; beside it " : "; ";
   if (const load::MlpConfig* mlp = layer.dense()) {
-    kind.text += fmt::format("{} of {}", activation_name(mlp->activation, mlp->gated), mlp->size);
+    kind.text += fmt::format(
+        "{} of {}", mlp->xielu ? "xIELU" : activation_name(mlp->activation, mlp->gated), mlp->size);
     kind.json["intermediate_size"] = mlp->size;
   } else if (const load::ExpertsConfig* experts = layer.experts()) {
     kind.text += experts_text(*experts);

@@ -38,6 +38,7 @@ struct Reader {
 
 // One for each family; most have a file of this folder.
 extern const Reader kAfmoe;
+extern const Reader kApertus;
 extern const Reader kArcee;
 extern const Reader kBailingMoe;
 extern const Reader kBert;

@@ -17,6 +17,7 @@ using nlohmann::json;
 
 constexpr Family kFamilies[] = {
     {"afmoe", "afmoe", "afmoe", "AfmoeForCausalLM", kAfmoe},
+    {"apertus", "apertus", "apertus", "ApertusForCausalLM", kApertus},
     {"arcee", "arcee", "arcee", "ArceeForCausalLM", kArcee},
     {"bailing_moe_v2", "bailingmoe2", "bailing_moe_v2", "BailingMoeV2ForCausalLM", kBailingMoe},
     {"bailing_moe_v2", "", "bailing_moe", "BailingMoeV2ForCausalLM", kBailingMoe},

@@ -277,6 +277,15 @@ def arcee(r):
     return c | some(r, attention_bias=[False, False, True], mlp_bias=[False, False, True])
 
 
+def apertus(r):
+    c = plain(r, *SCALED) | {"hidden_act": "xielu"} | some(r, attention_bias=[False, False, True])
+    if r.random() < 0.3:  # llama3, of a base of its own
+        del c["rope_scaling"], c["rope_theta"]
+    elif not c["rope_scaling"]:
+        c = modern(c)
+    return c | odds(r, 0.5, qk_norm=True, post_norm=False, mlp_bias=False)
+
+
 def granite(r):
     c = plain(r, *SCALED, own_heads=False) | some(r, attention_multiplier=[0.1, 0.25], residual_multiplier=[0.22, 1.0])
     return c | some(r, embedding_multiplier=[12.0, 2, 1.5], logits_scaling=[8.0, 2, 0.5])
@@ -591,7 +600,7 @@ def modern(c, by_layer=False):
 
 DECODERS = {f.__name__: f for f in (
     llama, mistral, ministral, ministral3, mixtral, qwen2, qwen3, qwen3_moe, qwen3_next, qwen3_5_text,
-    qwen3_5_moe_text, gemma, gemma2, gemma3_text, gemma4_text, gemma4_unified_text, smollm3, olmo2, olmo3, phi3, starcoder2, arcee, granite, granitemoe, granitemoeshared,
+    qwen3_5_moe_text, gemma, gemma2, gemma3_text, gemma4_text, gemma4_unified_text, smollm3, olmo2, olmo3, phi3, starcoder2, arcee, apertus, granite, granitemoe, granitemoeshared,
     granitemoehybrid, nemotron_h, falcon_h1, cohere, cohere2, lfm2, lfm2_moe, lfm3, granite_swa, granitemoe_swa, glm4, glm4_moe, minimax_m2, ernie4_5,
     ernie4_5_moe, olmoe, qwen2_moe, dots1, afmoe, mellum, youtu, hunyuan_v1_dense, hunyuan_v1_moe, seed_oss, exaone4, gpt_oss, deepseek_v2, deepseek_v3,
     deepseek_v32, glm4_moe_lite, mistral4)}  # fmt: skip

@@ -1144,6 +1144,27 @@ CASES |= {
     },
     "starcoder2-tiny": STARCODER2 | {"sliding_window": None},
     "starcoder2-window-tiny": STARCODER2 | {"sliding_window": 16, "use_bias": False},
+    "apertus-tiny": SMALL
+    | {
+        "architectures": ["ApertusForCausalLM"],
+        "model_type": "apertus",
+        "attention_bias": False,
+        "hidden_act": "xielu",
+        "mlp_bias": False,
+        "num_hidden_layers": 2,
+        "pad_token_id": 3,
+        "post_norm": False,
+        "qk_norm": True,
+        "rope_scaling": {
+            "factor": 8.0,
+            "high_freq_factor": 4.0,
+            "low_freq_factor": 1.0,
+            "original_max_position_embeddings": 64,
+            "rope_type": "llama3",
+        },
+        "rope_theta": 10000.0,
+        "torch_dtype": "float16",
+    },
     "arcee-tiny": SMALL
     | {
         "architectures": ["ArceeForCausalLM"],

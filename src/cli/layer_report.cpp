@@ -207,7 +207,8 @@ LayerKind describe(const load::LayerConfig& layer, const load::ModelConfig& conf
   const bool alone = layer.dense() == nullptr && layer.experts() == nullptr;
   if (!kind.text.empty() && !alone) kind.text += layer.parallel ? "; beside it " : "; ";
   if (const load::MlpConfig* mlp = layer.dense()) {
-    kind.text += fmt::format("{} of {}", activation_name(mlp->activation, mlp->gated), mlp->size);
+    kind.text += fmt::format(
+        "{} of {}", mlp->xielu ? "xIELU" : activation_name(mlp->activation, mlp->gated), mlp->size);
     kind.json["intermediate_size"] = mlp->size;
   } else if (const load::ExpertsConfig* experts = layer.experts()) {
     kind.text += experts_text(*experts);
@@ -220,18 +221,24 @@ LayerKind describe(const load::LayerConfig& layer, const load::ModelConfig& conf
   return kind;
 }
 
+// Layers are of one kind whatever their activations have learned.
+load::LayerConfig untaught(load::LayerConfig layer) {
+  auto* mlp = std::get_if<load::MlpConfig>(&layer.mlp);
+  if (mlp != nullptr && mlp->xielu) mlp->xielu.emplace();
+  return layer;
+}
+
 }  // namespace
 
 std::vector<LayerKind> layer_kinds(const load::ModelConfig& config) {
   std::vector<LayerKind> kinds;
-  std::vector<const load::LayerConfig*> known;
+  std::vector<load::LayerConfig> known;
   for (const load::LayerConfig& layer : config.layers) {
-    const auto found =
-        std::find_if(known.begin(), known.end(),
-                     [&](const load::LayerConfig* other) { return *other == layer; });
+    const load::LayerConfig plain = untaught(layer);
+    const auto found = std::find(known.begin(), known.end(), plain);
     const auto index = static_cast<std::size_t>(found - known.begin());
     if (found == known.end()) {
-      known.push_back(&layer);
+      known.push_back(plain);
       kinds.push_back(describe(layer, config));
     }
     ++kinds[index].layers;

@@ -38,6 +38,8 @@ struct Reader {
 
 // One for each family; most have a file of this folder.
 extern const Reader kAfmoe;
+extern const Reader kApertus;
+extern const Reader kArcee;
 extern const Reader kBailingMoe;
 extern const Reader kBert;
 extern const Reader kBertRanker;
@@ -50,6 +52,7 @@ extern const Reader kErnie4_5;
 extern const Reader kErnie4_5Moe;
 extern const Reader kExaone4;
 extern const Reader kFalconH1;
+extern const Reader kGemma;
 extern const Reader kGemma2;
 extern const Reader kGemma3;
 extern const Reader kGemma4;
@@ -93,6 +96,7 @@ extern const Reader kQwen3_5;
 extern const Reader kQwen3_5Moe;
 extern const Reader kSeedOss;
 extern const Reader kSmolLm3;
+extern const Reader kStarcoder2;
 extern const Reader kXlmRoberta;
 extern const Reader kXlmRobertaRanker;
 

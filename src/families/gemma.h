@@ -8,7 +8,7 @@
 
 namespace dovetail::families {
 
-// What Gemma 2, 3 and 4 have in common.
+// What Gemma 1 to 4 have in common, and the names of 2 to 4.
 
 inline constexpr Rename kGemmaHfNames[] = {
     {"model.layers.*.post_attention_layernorm", "blk.*.post_attention_norm"},

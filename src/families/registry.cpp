@@ -17,6 +17,8 @@ using nlohmann::json;
 
 constexpr Family kFamilies[] = {
     {"afmoe", "afmoe", "afmoe", "AfmoeForCausalLM", kAfmoe},
+    {"apertus", "apertus", "apertus", "ApertusForCausalLM", kApertus},
+    {"arcee", "arcee", "arcee", "ArceeForCausalLM", kArcee},
     {"bailing_moe_v2", "bailingmoe2", "bailing_moe_v2", "BailingMoeV2ForCausalLM", kBailingMoe},
     {"bailing_moe_v2", "", "bailing_moe", "BailingMoeV2ForCausalLM", kBailingMoe},
     {"bert", "bert", "bert", "BertModel", kBert},
@@ -32,6 +34,7 @@ constexpr Family kFamilies[] = {
     {"ernie4_5_moe", "ernie4_5-moe", "ernie4_5_moe", "Ernie4_5_MoeForCausalLM", kErnie4_5Moe},
     {"exaone4", "exaone4", "exaone4", "Exaone4ForCausalLM", kExaone4},
     {"falcon_h1", "falcon-h1", "falcon_h1", "FalconH1ForCausalLM", kFalconH1},
+    {"gemma", "gemma", "gemma", "GemmaForCausalLM", kGemma},
     {"gemma2", "gemma2", "gemma2", "Gemma2ForCausalLM", kGemma2},
     {"gemma3", "gemma3", "gemma3_text", "Gemma3ForCausalLM", kGemma3},
     {"gemma_embedding", "gemma-embedding", "gemma3_text", "Gemma3TextModel", kGemmaEmbedding},
@@ -86,6 +89,7 @@ constexpr Family kFamilies[] = {
     {"qwen3_vl_moe", "qwen3vlmoe", "qwen3_vl_moe_text", "Qwen3VLMoeTextForCausalLM", kQwen3VlMoe},
     {"seed_oss", "seed_oss", "seed_oss", "SeedOssForCausalLM", kSeedOss},
     {"smollm3", "smollm3", "smollm3", "SmolLM3ForCausalLM", kSmolLm3},
+    {"starcoder2", "starcoder2", "starcoder2", "Starcoder2ForCausalLM", kStarcoder2},
     {"xlm_roberta", "", "xlm-roberta", "XLMRobertaModel", kXlmRoberta},
     {"xlm_roberta", "", "xlm-roberta", "XLMRobertaForSequenceClassification", kXlmRobertaRanker},
     {"youtu", "", "youtu", "YoutuForCausalLM", kDeepseek},

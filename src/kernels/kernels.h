@@ -34,6 +34,16 @@ enum class Activation : std::uint8_t {
   kClampedSwiglu,
 };
 
+// xIELU (https://arxiv.org/abs/2411.13010): above zero positive x^2 + linear x, else
+// negative (e^min(x, edge) - 1 - x) + linear x.
+struct Xielu {
+  float positive = 0.8F, negative = 0.8F;
+  float linear = 0.5F;
+  float edge = -1e-6F;
+
+  bool operator==(const Xielu&) const = default;
+};
+
 // y[m][n] = sum over k of x[m][k] * w[n][k], for n in [n_begin, n_end).
 struct MatmulArgs {
   DataType type = DataType::kF32;  // of the weights
@@ -193,6 +203,9 @@ struct Kernels {
   // under 2e-7. NaN in either gives NaN.
   void (*gate)(Activation activation, const float* gate, const float* up, std::size_t n,
                float* out);
+  // out[i] = curve(x[i]); out may be x. The error is under 3e-7 of |x| (positive |x| + linear)
+  // above zero, and of (negative + linear) (|x| + |edge|) below.
+  void (*xielu)(const Xielu& curve, const float* x, std::size_t n, float* out);
   // out[i] = function(x[i]); out may be x. Relative error under 4e-7 where the result is normal.
   void (*apply)(Function function, const float* x, std::size_t n, float* out);
   // x[i] += y[i]

@@ -279,6 +279,7 @@ using kernels::Activation;
 struct MlpConfig {
   std::uint32_t size = 0;
   Activation activation = Activation::kSilu;
+  std::optional<kernels::Xielu> xielu = {};  // in place of it, where there are no gates
   bool gated = true;
   float gate_scale = 1.0F;  // of what goes into the activation, where there are gates
   bool bias = false;

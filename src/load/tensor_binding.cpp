@@ -310,7 +310,16 @@ class Binder {
     // a checkpoint spells them out as well.
     return name == "rope_freqs.weight" || name.starts_with("rope_factors_") ||
            name.ends_with("rotary_emb.inv_freq") ||
-           (config_.tied_embeddings && name == "output.weight") || is_of_shared_keys(name);
+           (config_.tied_embeddings && name == "output.weight") || is_of_shared_keys(name) ||
+           is_of_activation(name);
+  }
+
+  // What an activation has learned is in the configuration.
+  bool is_of_activation(std::string_view name) const {
+    const auto layer = layer_of(name);
+    if (!layer || *layer >= config_.layers.size()) return false;
+    const MlpConfig* mlp = config_.layers[*layer].dense();
+    return mlp != nullptr && mlp->xielu && name.find(".xielu.") != std::string_view::npos;
   }
 
   // Keys and values of a layer that has another one's: checkpoints have them, too.

@@ -211,6 +211,31 @@ inline const Converted kConverted[] = {
      "falcon-h1",
      [](GgufBuilder& b, const std::string& p) { set_mamba(b, p, 4, 2, 16); },
      {{"ffn_norm.weight", "ffn_norm"}}},
+    {"apertus-tiny", "apertus",
+     [](GgufBuilder& b, const std::string& /*p*/) {
+       b.add_tensor("rope_freqs.weight", kernels::DataType::kF32, {4});
+       const auto set = [&](const char* key, float first, float second) {
+         b.set_numbers<float>(key, GgufType::kFloat32, {first, second});
+       };
+       set("xielu.alpha_p", -0.0164031982421875F, -0.1964111328125F);
+       set("xielu.alpha_n", -0.26318359375F, 0.184326171875F);
+       set("xielu.beta", 0.490966796875F, 0.50830078125F);
+       set("xielu.eps", -1.0132789611816406e-06F, -1.0132789611816406e-06F);
+     }},
+    {"arcee-tiny",
+     "arcee",
+     [](GgufBuilder& b, const std::string& p) {
+       b.set_string(p + "rope.scaling.type", "yarn");
+       b.set_f32(p + "rope.scaling.factor", 4.0F);
+       b.set_u32(p + "rope.scaling.original_context_length", 32);
+     },
+     {},
+     false,
+     true},
+    {"starcoder2-tiny", "starcoder2", [](GgufBuilder& /*b*/, const std::string& /*p*/) {}},
+    {"starcoder2-window-tiny", "starcoder2",
+     [](GgufBuilder& b, const std::string& p) { b.set_u32(p + "attention.sliding_window", 16); }},
+    {"gemma-tiny", "gemma", [](GgufBuilder& /*b*/, const std::string& /*p*/) {}},
     {"gemma2-tiny", "gemma2",
      [](GgufBuilder& b, const std::string& p) {
        b.set_u32(p + "attention.sliding_window", 16);

@@ -221,6 +221,11 @@ std::string in_short(const ModelConfig& config, const LayerConfig& layer) {
                        layer.dense()->gate_scale, layer.mlp_norms.scale);
   }
   out += "|" + in_short(layer.mlp_norms.before) + "|" + in_short(layer.mlp_norms.behind);
+  if (layer.dense() != nullptr && !layer.dense()->gated)
+    out += fmt::format(", plain {}", layer.dense()->size);
+  if (layer.dense() != nullptr && layer.dense()->xielu)
+    out += fmt::format(" xielu {:.3} {:.3} {:.3}", layer.dense()->xielu->positive,
+                       layer.dense()->xielu->negative, layer.dense()->xielu->linear);
   return layer.experts() != nullptr ? out + in_short(*layer.experts()) : out;
 }
 
@@ -249,6 +254,20 @@ const Composed kComposed[] = {
      {"|window 16 rope 10000 x4 head norm scale 0.3536|norm||norm",
       "|no positions head norm scale 0.3536|norm||norm",
       "|window 16 rope 10000 x4 head norm scale 0.3536|norm||norm"}},
+    {"apertus-tiny",
+     {"norm|rope 10000 x8 head norm scale 0.3536||norm|, plain 48 xielu 0.685 1.06 0.491",
+      "norm|rope 10000 x8 head norm scale 0.3536||norm|, plain 48 xielu 0.6 1.3 0.508"}},
+    {"arcee-tiny",
+     {"norm|rope 10000 x4 scale 0.25||norm|, plain 48",
+      "norm|rope 10000 x4 scale 0.25||norm|, plain 48"}},
+    {"starcoder2-tiny",
+     {"norm|rope 10000 bias output bias scale 0.3536||norm|, plain 48",
+      "norm|rope 10000 bias output bias scale 0.3536||norm|, plain 48"}},
+    {"starcoder2-window-tiny",
+     {"norm|window 16 rope 10000 scale 0.3536||norm|, plain 48",
+      "norm|window 16 rope 10000 scale 0.3536||norm|, plain 48"}},
+    {"gemma-tiny",
+     {"norm+1|rope 10000 scale 0.25||norm+1|", "norm+1|rope 10000 scale 0.25||norm+1|"}},
     {"gemma2-tiny",
      {"norm+1|window 16 rope 10000 cap 2 scale 0.2041|norm+1|norm+1|norm+1",
       "norm+1|rope 10000 cap 2 scale 0.2041|norm+1|norm+1|norm+1",

@@ -271,6 +271,12 @@ TEST(AcrossSets, NormsRotationsAndGates) {
           });
         }
       }
+      expect_one_result("xielu, " + what, [&](const Kernels& kernels) {
+        std::vector<float> out(n);
+        kernels.xielu({.positive = 0.7F, .negative = 1.3F, .linear = 0.4F}, x.data(), n,
+                      out.data());
+        return out;
+      });
       expect_one_result("add, " + what, [&](const Kernels& kernels) {
         auto out = x;
         kernels.add(out.data(), y.data(), n);

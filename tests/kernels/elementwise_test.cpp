@@ -239,6 +239,56 @@ TEST_P(Elementwise, GatesKeepWhatIsNoNumber) {
   }
 }
 
+long double xielu(const Xielu& curve, long double x) {
+  const long double linear = curve.linear * x;
+  if (x > 0) return curve.positive * x * x + linear;
+  const long double m = std::min<long double>(x, curve.edge);
+  return (std::expm1(m) - x) * curve.negative + linear;
+}
+
+TEST_P(Elementwise, XieluIsNearItsDefinition) {
+  std::vector<float> x;
+  for (float v = -60.0F; v < 60.0F; v += 0.0013F) x.push_back(v);
+  for (float v = 1e-9F; v < 2.0F; v *= 1.01F) x.insert(x.end(), {v, -v});
+  for (const Xielu curve : {Xielu(), Xielu{.positive = 3.0F, .negative = 0.3F, .linear = 0.2F},
+                            Xielu{.positive = 0.01F, .negative = 5.0F, .edge = -0.25F}}) {
+    std::vector<float> out(x.size(), NAN);
+    kernels().xielu(curve, x.data(), x.size(), out.data());
+    double worst = 0;
+    for (std::size_t i = 0; i < x.size(); ++i) {
+      const double size = std::abs(x[i]);
+      const double bound =
+          x[i] > 0 ? size * (curve.positive * size + curve.linear)
+                   : (curve.negative + curve.linear) * (size + std::abs(double{curve.edge}));
+      const auto exact = static_cast<double>(xielu(curve, x[i]));
+      worst = std::max(worst, std::abs(out[i] - exact) / bound);
+    }
+    EXPECT_LT(worst, 3e-7);
+    RecordProperty("worst", std::to_string(worst * 1e9));
+  }
+}
+
+TEST_P(Elementwise, XieluInPlaceOfAnyLength) {
+  std::mt19937 random(17);
+  const Xielu curve;
+  for (const std::size_t n : kSizes) {
+    const auto x = reference::random_floats(n, random, 3);
+    std::vector<float> out(n, NAN);
+    kernels().xielu(curve, x.data(), n, out.data());
+    std::vector<float> moved(n + 1);
+    std::copy(x.begin(), x.end(), moved.begin() + 1);
+    kernels().xielu(curve, moved.data() + 1, n, moved.data() + 1);
+    for (std::size_t i = 0; i < n; ++i) EXPECT_EQ(moved[i + 1], out[i]);
+  }
+  const float ends[] = {NAN, 1e15F, -1e15F, 0.0F};
+  float out[4];
+  kernels().xielu(curve, ends, 4, out);
+  EXPECT_TRUE(std::isnan(out[0]));
+  EXPECT_FLOAT_EQ(out[1], 8e29F);
+  EXPECT_FLOAT_EQ(out[2], 3e14F);
+  EXPECT_NEAR(out[3], -8e-7, 1e-12);  // e^edge - 1
+}
+
 TEST_P(Elementwise, MultiplyAndScale) {
   std::mt19937 random(15);
   for (const std::size_t n : kSizes) {

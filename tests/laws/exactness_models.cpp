@@ -411,6 +411,7 @@ test::RandomModelOptions other_parts() {
     mlp.gated = false;
     mlp.bias = true;
     mlp.activation = i % 2 == 0 ? load::Activation::kRelu2 : load::Activation::kGelu;
+    if (i == 2) mlp.xielu.emplace();
     layer.mlp = mlp;
   });
 }

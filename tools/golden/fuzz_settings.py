@@ -186,6 +186,13 @@ def qwen3_5_moe_text(r):
     return c
 
 
+def gemma(r):
+    c = plain(r, *SCALED) | head_dim(r, {"hidden_size": 16, "num_attention_heads": 1})
+    c |= some(r, hidden_act=["gelu", "gelu_pytorch_tanh"], rope_theta=[10000.0])
+    c |= odds(r, 0.3, hidden_activation="gelu_pytorch_tanh")
+    return c | {"tie_word_embeddings": True} | some(r, use_bidirectional_attention=[None, False])
+
+
 def gemma2(r):
     c = plain(r, "linear", own_heads=False)
     del c["hidden_act"]
@@ -257,6 +264,26 @@ def phi3(r):
         if c["rope_scaling"]["type"] == "su":  # where transformers 5 looks for it alone
             c["rope_scaling"]["original_max_position_embeddings"] = c["original_max_position_embeddings"]
     return c
+
+
+def starcoder2(r):
+    c = plain(r, *SCALED) | some(r, sliding_window=[None, *WINDOWS], use_bias=[True, True, False])
+    c |= some(r, hidden_act=["gelu_pytorch_tanh", "gelu_pytorch_tanh", "gelu", "gelu_new"])
+    return c | {"norm_epsilon": c.pop("rms_norm_eps")}
+
+
+def arcee(r):
+    c = plain(r, *SCALED) | {"hidden_act": "relu2"}
+    return c | some(r, attention_bias=[False, False, True], mlp_bias=[False, False, True])
+
+
+def apertus(r):
+    c = plain(r, *SCALED) | {"hidden_act": "xielu"} | some(r, attention_bias=[False, False, True])
+    if r.random() < 0.3:  # llama3, of a base of its own
+        del c["rope_scaling"], c["rope_theta"]
+    elif not c["rope_scaling"]:
+        c = modern(c)
+    return c | odds(r, 0.5, qk_norm=True, post_norm=False, mlp_bias=False)
 
 
 def granite(r):
@@ -573,7 +600,7 @@ def modern(c, by_layer=False):
 
 DECODERS = {f.__name__: f for f in (
     llama, mistral, ministral, ministral3, mixtral, qwen2, qwen3, qwen3_moe, qwen3_next, qwen3_5_text,
-    qwen3_5_moe_text, gemma2, gemma3_text, gemma4_text, gemma4_unified_text, smollm3, olmo2, olmo3, phi3, granite, granitemoe, granitemoeshared,
+    qwen3_5_moe_text, gemma, gemma2, gemma3_text, gemma4_text, gemma4_unified_text, smollm3, olmo2, olmo3, phi3, starcoder2, arcee, apertus, granite, granitemoe, granitemoeshared,
     granitemoehybrid, nemotron_h, falcon_h1, cohere, cohere2, lfm2, lfm2_moe, lfm3, granite_swa, granitemoe_swa, glm4, glm4_moe, minimax_m2, ernie4_5,
     ernie4_5_moe, olmoe, qwen2_moe, dots1, afmoe, mellum, youtu, hunyuan_v1_dense, hunyuan_v1_moe, seed_oss, exaone4, gpt_oss, deepseek_v2, deepseek_v3,
     deepseek_v32, glm4_moe_lite, mistral4)}  # fmt: skip

@@ -181,6 +181,10 @@ def random_weights(config, seed):
             values = 0.2 * values
         elif name.endswith(("mamba.A_log", "mixer.A_log")):  # states of some tokens and of many
             values = values - 1
+        elif name.endswith("act_fn.beta"):
+            values = 0.5 + 0.1 * values
+        elif name.endswith("act_fn.eps"):
+            values = np.full(shape, -1e-6)
         elif name.endswith(".D"):
             values = 0.5 * values + 1
         else:

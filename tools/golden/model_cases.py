@@ -192,6 +192,20 @@ GEMMA = SMALL | {
     "torch_dtype": "float16",
 }
 del GEMMA["hidden_act"]
+STARCODER2 = SMALL | {
+    "architectures": ["Starcoder2ForCausalLM"],
+    "model_type": "starcoder2",
+    "hidden_act": "gelu_pytorch_tanh",
+    "mlp_type": "default",
+    "norm_epsilon": 1e-5,
+    "norm_type": "layer_norm",
+    "num_hidden_layers": 2,
+    "rope_theta": 10000.0,
+    "tie_word_embeddings": True,
+    "torch_dtype": "float16",
+    "use_bias": True,
+}
+del STARCODER2["rms_norm_eps"]
 # Three layers of four have a gated delta rule in place of attention.
 HYBRID = SMALL | {
     "attention_bias": False,
@@ -1109,6 +1123,63 @@ CASES |= {
         "scale_depth": 1.4,
         "scale_emb": 3,
         "tie_word_embeddings": True,
+        "torch_dtype": "float16",
+    },
+    # As the first files of CodeGemma spell it: gelu is its form with a tanh.
+    "gemma-tiny": SMALL
+    | {
+        "architectures": ["GemmaForCausalLM"],
+        "model_type": "gemma",
+        "attention_bias": False,
+        "head_dim": 16,
+        "hidden_act": "gelu",
+        "num_hidden_layers": 2,
+        "num_key_value_heads": 1,
+        "pad_token_id": 0,
+        "rms_norm_eps": 1e-6,
+        "rope_scaling": None,
+        "rope_theta": 10000.0,
+        "tie_word_embeddings": True,
+        "torch_dtype": "float32",
+    },
+    "starcoder2-tiny": STARCODER2 | {"sliding_window": None},
+    "starcoder2-window-tiny": STARCODER2 | {"sliding_window": 16, "use_bias": False},
+    "apertus-tiny": SMALL
+    | {
+        "architectures": ["ApertusForCausalLM"],
+        "model_type": "apertus",
+        "attention_bias": False,
+        "hidden_act": "xielu",
+        "mlp_bias": False,
+        "num_hidden_layers": 2,
+        "pad_token_id": 3,
+        "post_norm": False,
+        "qk_norm": True,
+        "rope_scaling": {
+            "factor": 8.0,
+            "high_freq_factor": 4.0,
+            "low_freq_factor": 1.0,
+            "original_max_position_embeddings": 64,
+            "rope_type": "llama3",
+        },
+        "rope_theta": 10000.0,
+        "torch_dtype": "float16",
+    },
+    "arcee-tiny": SMALL
+    | {
+        "architectures": ["ArceeForCausalLM"],
+        "model_type": "arcee",
+        "attention_bias": False,
+        "head_dim": 16,
+        "hidden_act": "relu2",
+        "mlp_bias": False,
+        "num_hidden_layers": 2,
+        "rope_scaling": {
+            "rope_type": "yarn",
+            "factor": 4.0,
+            "original_max_position_embeddings": 32,
+        },
+        "rope_theta": 10000.0,
         "torch_dtype": "float16",
     },
     # A quarter of each head turns, so that no other half of a head may pass for it.

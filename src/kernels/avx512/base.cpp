@@ -24,6 +24,7 @@ const Kernels kBase = {
     .l2_norm = l2_norm,
     .rope = rope,
     .gate = gate,
+    .xielu = xielu,
     .apply = apply,
     .add = add,
     .add_scaled = add_scaled,

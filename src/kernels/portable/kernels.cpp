@@ -22,6 +22,7 @@ const Kernels kKernels = {
     .l2_norm = l2_norm,
     .rope = rope,
     .gate = gate,
+    .xielu = xielu,
     .apply = apply,
     .add = add,
     .add_scaled = add_scaled,

@@ -87,5 +87,39 @@ inline void gate(Activation activation, const float* gate, const float* up, std:
   }
 }
 
+// e^x - 1 - x for x up to zero: Taylor's terms up to x^11 as far as -1, where the difference would
+// cancel, and the next one is under 2^-28.
+inline Vec::F exp_above_line(Vec::F x) {
+  Vec::F p = Vec::set1(1.0F / 39916800);
+  p = Vec::fma(p, x, Vec::set1(1.0F / 3628800));
+  p = Vec::fma(p, x, Vec::set1(1.0F / 362880));
+  p = Vec::fma(p, x, Vec::set1(1.0F / 40320));
+  p = Vec::fma(p, x, Vec::set1(1.0F / 5040));
+  p = Vec::fma(p, x, Vec::set1(1.0F / 720));
+  p = Vec::fma(p, x, Vec::set1(1.0F / 120));
+  p = Vec::fma(p, x, Vec::set1(1.0F / 24));
+  p = Vec::fma(p, x, Vec::set1(1.0F / 6));
+  p = Vec::fma(p, x, Vec::set1(0.5F));
+  const Vec::F near = Vec::mul(p, Vec::mul(x, x));
+  const Vec::F far = Vec::sub(vec_exp(x), Vec::add(x, Vec::set1(1.0F)));
+  return Vec::less(Vec::set1(-1.0F), x, near, far);
+}
+
+inline void xielu(const Xielu& curve, const float* x, std::size_t n, float* out) {
+  const Vec::F positive = Vec::set1(curve.positive), negative = Vec::set1(curve.negative);
+  const Vec::F linear = Vec::set1(curve.linear), edge = Vec::set1(curve.edge);
+  constexpr std::size_t w = Vec::kWidth;
+  for (std::size_t i = 0; i < n; i += w) {
+    const std::size_t count = n - i < w ? n - i : w;
+    const Vec::F v = Vec::load_n(x + i, count);
+    const Vec::F above = Vec::mul(Vec::fma(positive, v, linear), v);
+    // min gives its second operand where one is NaN: so it stays.
+    const Vec::F m = Vec::min(edge, v);
+    const Vec::F bent = Vec::add(exp_above_line(m), Vec::sub(m, v));
+    const Vec::F below = Vec::fma(bent, negative, Vec::mul(linear, v));
+    Vec::store_n(out + i, Vec::less(Vec::zero(), v, above, below), count);
+  }
+}
+
 }  // namespace
 }  // namespace dovetail::kernels

@@ -77,7 +77,11 @@ void Mlp::activate(const RowTile& tile, const Range& rows) {
     add(up, up_bias_);
     add(gate, gate_bias_);
     if (config_.gate_scale != 1.0F) kernels.scale(gate, config_.gate_scale, size);
-    kernels.gate(config_.activation, gate, config_.gated ? up : nullptr, size, gate);
+    if (config_.xielu) {
+      kernels.xielu(*config_.xielu, gate, size, gate);
+    } else {
+      kernels.gate(config_.activation, gate, config_.gated ? up : nullptr, size, gate);
+    }
     down_.prepare(gate, i, work_.count(set_, tile), work_.prepared(tile));
   }
 }

@@ -56,6 +56,8 @@ extern const Reader kGemma4;
 extern const Reader kGemmaEmbedding;
 extern const Reader kGlm4;
 extern const Reader kGlm4Moe;
+extern const Reader kGlm4v;
+extern const Reader kGlm4vMoe;
 extern const Reader kGptOss;
 extern const Reader kGranite;
 extern const Reader kGraniteHybrid;

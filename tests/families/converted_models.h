@@ -273,6 +273,27 @@ inline const Converted kConverted[] = {
        b.set_f32(p + "expert_weights_scale", 2.5F);
      },
      {{"ffn_norm", "post_attention_norm"}}},
+    {"glm4v-tiny",
+     "glm4",
+     [](GgufBuilder& b, const std::string& p) {
+       b.set_u32(p + "rope.dimension_count", 8);
+       set_sections(b, p);
+     },
+     {},
+     true},
+    {"glm4v-moe-tiny",
+     "glm4moe",
+     [](GgufBuilder& b, const std::string& p) {
+       set_experts(b, p, 12);
+       set_sections(b, p);
+       b.set_u32(p + "rope.dimension_count", 8);
+       b.set_u32(p + "leading_dense_block_count", 1);
+       b.set_u32(p + "expert_shared_count", 1);
+       b.set_u32(p + "expert_gating_func", 2);
+       b.set_bool(p + "expert_weights_norm", true);
+       b.set_f32(p + "expert_weights_scale", 2.5F);
+     },
+     {{"ffn_norm", "post_attention_norm"}}},
     {"gpt-oss-tiny",
      "gpt-oss",
      [](GgufBuilder& b, const std::string& p) {

@@ -351,6 +351,13 @@ const Composed kComposed[] = {
       "norm|rope 10000 of 4 head norm bias scale 0.25||norm||3 of 8 experts of 12 and 12 by "
       "sigmoids "
       "x2.5, biased"}},
+    {"glm4v-tiny",
+     {"norm|rope 10000 of 8 neighbours bias scale 0.25|norm|norm|norm",
+      "norm|rope 10000 of 8 neighbours bias scale 0.25|norm|norm|norm"}},
+    {"glm4v-moe-tiny",
+     {"norm|rope 10000 of 8 bias scale 0.25||norm|",
+      "norm|rope 10000 of 8 bias scale 0.25||norm||3 of 8 experts of 12 and 12 by sigmoids x2.5, "
+      "biased"}},
     {"gpt-oss-tiny",
      {"norm|window 16 rope 10000 x4 bias output bias sinks scale 0.25||norm||2 of 4 experts of 32",
       "norm|rope 10000 x4 bias output bias sinks scale 0.25||norm||2 of 4 experts of 32"}},

@@ -403,6 +403,27 @@ def glm4_moe(r):
     return c | {"tie_word_embeddings": False}
 
 
+def part_of_sections(r, c):
+    """Sections of the part of a head that turns."""
+    size = c.get("head_dim", c["hidden_size"] // c["num_attention_heads"])
+    c["partial_rotary_factor"] = r.choice([part for part in (0.25, 0.5, 1.0) if size * part % 2 == 0])
+    pairs = int(size * c["partial_rotary_factor"]) // 2
+    first = r.randint(0, pairs)
+    second = r.randint(0, pairs - first)
+    return {"rope_scaling": {"rope_type": "default", "mrope_section": [first, second, pairs - first - second]}}
+
+
+def glm4v_text(r):
+    c = plain(r, own_heads=False)
+    return modern(c | part_of_sections(r, c))
+
+
+def glm4v_moe_text(r):
+    c = glm4_moe(r) | some(r, attention_bias=[False, True])
+    del c["use_qk_norm"], c["num_nextn_predict_layers"]
+    return modern(c | part_of_sections(r, c))
+
+
 def minimax_m2(r):
     c = plain(r, "yarn") | experts(r, "num_local_experts") | some(r, head_dim=[16, 32]) | odds(r, 0.7, rotary_dim=8)
     c.pop("norm_topk_prob", None)
@@ -578,7 +599,8 @@ DECODERS = {f.__name__: f for f in (
     ernie4_5_moe, olmoe, qwen2_moe, dots1, afmoe, mellum, youtu, hunyuan_v1_dense, hunyuan_v1_moe, seed_oss, exaone4, gpt_oss, deepseek_v2, deepseek_v3,
     deepseek_v32, glm4_moe_lite, mistral4)}  # fmt: skip
 # Of models that take pictures alone.
-TEXTS = {f.__name__: f for f in (qwen2_5_vl_text, qwen3_vl_text, qwen3_vl_moe_text)}
+TEXTS = {f.__name__: f for f in (
+    qwen2_5_vl_text, qwen3_vl_text, qwen3_vl_moe_text, glm4v_text, glm4v_moe_text)}  # fmt: skip
 # Of a model without a head: how transformers calls it, its class, and what its rows are pooled to.
 ENCODERS = {
     "bert": (bert, "bert", "BertModel", "mean"),
@@ -608,6 +630,9 @@ WRAPPERS = {
     "lfm3_vl": (["lfm3"], "lfm3_vl_vision"),
     "llava": (["llama", "mistral", "qwen2"], "clip_vision_model"),
     "smolvlm": (["llama"], "smolvlm_vision"),
+    "glm4v": (["glm4v_text"], "glm4v_vision"),
+    "glm4v_moe": (["glm4v_moe_text"], "glm4v_moe_vision"),
+    "glm46v": (["glm4v_text", "glm4v_moe_text"], "glm4v_vision"),
     "qwen2_5_vl": (["qwen2_5_vl_text"], "qwen2_5_vl_vision"),
     "qwen3_vl": (["qwen3_vl_text"], "qwen3_vl_vision"),
     "qwen3_vl_moe": (["qwen3_vl_moe_text"], "qwen3_vl_moe_vision"),

@@ -231,6 +231,14 @@ TEXT = {name: value for name, value in SMALL.items() if name != "tie_word_embedd
     },
     "rope_theta": 10000.0,
 }
+SEEN_BY_GLM = TEXT | {
+    "num_attention_heads": 2,
+    "num_key_value_heads": 1,
+    "partial_rotary_factor": 0.5,
+    "rms_norm_eps": 1e-5,
+    "rope_scaling": {"mrope_section": [2, 1, 1], "type": "default"},
+}
+del SEEN_BY_GLM["head_dim"], SEEN_BY_GLM["attention_bias"]
 CASES |= {
     "smollm3-tiny": SMALL
     | {
@@ -956,6 +964,35 @@ CASES |= {
         },
         "tie_word_embeddings": False,
         "vision_config": VISION | SEEN | {"model_type": "qwen3_vl_moe"},
+    },
+    "glm4v-tiny": {
+        "architectures": ["Glm4vForConditionalGeneration"],
+        "model_type": "glm4v",
+        "text_config": SEEN_BY_GLM | {"model_type": "glm4v_text", "attention_bias": True, "dtype": "float16"},
+        "tie_word_embeddings": False,
+        "vision_config": VISION | {"model_type": "glm4v_vision", "image_size": 4},
+    },
+    "glm4v-moe-tiny": {
+        "architectures": ["Glm4vMoeForConditionalGeneration"],
+        "model_type": "glm4v_moe",
+        "text_config": SEEN_BY_GLM
+        | {
+            "model_type": "glm4v_moe_text",
+            "attention_bias": True,
+            "dtype": "float16",
+            "first_k_dense_replace": 1,
+            "head_dim": 16,
+            "moe_intermediate_size": 12,
+            "n_group": 1,
+            "n_routed_experts": 8,
+            "n_shared_experts": 1,
+            "norm_topk_prob": True,
+            "num_experts_per_tok": 3,
+            "routed_scaling_factor": 2.5,
+            "topk_group": 1,
+        },
+        "tie_word_embeddings": False,
+        "vision_config": VISION | {"model_type": "glm4v_moe_vision", "image_size": 4},
     },
     # Each layer's positions have a base of their own, or there are none.
     "granite-swa-tiny": GRANITE

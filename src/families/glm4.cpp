@@ -60,7 +60,10 @@ void read_glm4v(Fields& fields, ModelConfig& config) {
 }  // namespace
 
 constinit const Reader kGlm4 = {read_glm4, kGlm4Names};
-constinit const Reader kGlm4v = {
-    .read = read_glm4v, .hf_names = kGlm4Names, .spare = kQwenPictures};
+// Configurations that have the text's fields at their top have tensors of either kind of names.
+constinit const Reader kGlm4v = {.read = read_glm4v,
+                                 .hf_names = kGlm4Names,
+                                 .spare = kQwenPictures,
+                                 .base = "model.language_model."};
 
 }  // namespace dovetail::families

@@ -89,6 +89,7 @@ class Converter {
     how_.keys(out_, prefix);
     add("token_embd.weight");
     add("output_norm.weight");
+    if (config.output_norm.bias) add("output_norm.bias");
     if (!config.tied_embeddings) add("output.weight");
     for (const auto& [name, tensor] : source_.tensors) {
       if (name.starts_with("per_layer_")) add(name);

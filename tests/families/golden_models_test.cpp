@@ -249,6 +249,23 @@ const Composed kComposed[] = {
      {"|window 16 rope 10000 x4 head norm scale 0.3536|norm||norm",
       "|no positions head norm scale 0.3536|norm||norm",
       "|window 16 rope 10000 x4 head norm scale 0.3536|norm||norm"}},
+    {"exaone-moe-tiny",
+     {"norm|window 16 rope 10000 head norm scale 0.25||norm|",
+      "norm|no positions head norm scale 0.25||norm||3 of 8 experts of 12 and 12 by sigmoids x2.5, "
+      "biased",
+      "norm|window 16 rope 10000 head norm scale 0.25||norm||3 of 8 experts of 12 and 12 by "
+      "sigmoids x2.5, biased"}},
+    {"solar-open-tiny",
+     {"norm|rope 1000000 x2 scale 0.25||norm||3 of 8 experts of 12 and 12 by sigmoids x2.5, biased",
+      "norm|rope 1000000 x2 scale 0.25||norm||3 of 8 experts of 12 and 12 by sigmoids x2.5, "
+      "biased"}},
+    {"internlm3-tiny", {"norm|rope 50000 scale 0.25||norm|", "norm|rope 50000 scale 0.25||norm|"}},
+    {"stablelm-tiny",
+     {"norm|rope 10000 of 2 bias scale 0.3536||norm|",
+      "norm|rope 10000 of 2 bias scale 0.3536||norm|"}},
+    {"stablelm-parallel-tiny",
+     {"norm|rope 10000 of 4 scale 0.3536||beside||",
+      "norm|rope 10000 of 4 scale 0.3536||beside||"}},
     {"gemma2-tiny",
      {"norm+1|window 16 rope 10000 cap 2 scale 0.2041|norm+1|norm+1|norm+1",
       "norm+1|rope 10000 cap 2 scale 0.2041|norm+1|norm+1|norm+1",

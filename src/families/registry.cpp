@@ -44,6 +44,7 @@ constexpr Family kFamilies[] = {
     {"glm4_moe", "glm4moe", "glm4_moe", "Glm4MoeForCausalLM", kGlm4Moe},
     {"glm4_moe", "", "glm4v_moe_text", "Glm4vMoeTextForCausalLM", kGlm4vMoe},
     {"glm4_moe_lite", "", "glm4_moe_lite", "Glm4MoeLiteForCausalLM", kDeepseek},
+    {"glm_dsa", "glm-dsa", "glm_moe_dsa", "GlmMoeDsaForCausalLM", kDeepseek},
     {"gpt_oss", "gpt-oss", "gpt_oss", "GptOssForCausalLM", kGptOss},
     {"granite", "granite", "granite", "GraniteForCausalLM", kGranite},
     {"granitemoe", "granitemoe", "granitemoe", "GraniteMoeForCausalLM", kGraniteMoe},

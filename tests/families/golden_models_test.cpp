@@ -431,6 +431,11 @@ const Composed kComposed[] = {
      {"norm|latent 2 of 8+16 and 12, 16 queries 16, scale 0.2978, rope 10000 x8 1",
       "norm|latent 2 of 8+16 and 12, 16 queries 16, scale 0.2978, rope 10000 x8 1|3 of 12 experts "
       "of 8 and 8 by sigmoids x2.5 of 2/4 groups, biased"}},
+    {"glm5-tiny",
+     {"norm|latent 2 of 8+16 and 12, 16 queries 16, 6 of 24 pick 8, scale 0.2041, rope 1000000 x1 "
+      "1",
+      "norm|latent 2 of 8+16 and 12, 16 queries 16, 6 of 24 pick 8, scale 0.2041, rope 1000000 x1 "
+      "1|3 of 8 experts of 8 and 8 by sigmoids x2.5, biased"}},
     {"deepseek-v32-tiny",
      {"norm|latent 2 of 8+16 and 12, 16 queries 16, 6 of 24 pick 8, scale 0.2978, rope 10000 x8 1",
       "norm|latent 2 of 8+16 and 12, 16 queries 16, 6 of 24 pick 8, scale 0.2978, rope 10000 x8 "

@@ -568,6 +568,12 @@ def deepseek_v32(r):
     return c | some(r, index_n_heads=[16, 24])  # of few heads many scores are equal, at zero
 
 
+def glm_moe_dsa(r):
+    c = deepseek_v32(r) | odds(r, 0.5, index_topk_freq=1) | odds(r, 0.3, indexer_rope_interleave=True)
+    c.pop("num_nextn_predict_layers")
+    return c | odds(r, 0.3, indexer_types=["full"] * c["num_hidden_layers"])
+
+
 def glm4_moe_lite(r):
     return latent(r) | {"topk_method": "noaux_tc", "first_k_dense_replace": 1} | odds(r, 0.3, rope_interleave=True)
 
@@ -627,7 +633,7 @@ DECODERS = {f.__name__: f for f in (
     qwen3_5_moe_text, gemma2, gemma3_text, gemma4_text, gemma4_unified_text, smollm3, olmo2, olmo3, phi3, granite, granitemoe, granitemoeshared,
     granitemoehybrid, nemotron_h, falcon_h1, cohere, cohere2, lfm2, lfm2_moe, lfm3, granite_swa, granitemoe_swa, glm4, glm4_moe, minimax_m2, ernie4_5,
     ernie4_5_moe, olmoe, qwen2_moe, dots1, afmoe, mellum, youtu, hunyuan_v1_dense, hunyuan_v1_moe, seed_oss, exaone4, gpt_oss, deepseek_v2, deepseek_v3,
-    deepseek_v32, glm4_moe_lite, mistral4, solar_open, exaone_moe, internlm3, stablelm)}  # fmt: skip
+    deepseek_v32, glm4_moe_lite, mistral4, glm_moe_dsa, solar_open, exaone_moe, internlm3, stablelm)}  # fmt: skip
 # Of models that take pictures alone.
 TEXTS = {f.__name__: f for f in (
     qwen2_5_vl_text, qwen3_vl_text, qwen3_vl_moe_text, glm4v_text, glm4v_moe_text)}  # fmt: skip

@@ -26,10 +26,14 @@ constexpr Usual kUsual[] = {
     {"deepseek_v3", 3, 1, 8, 4, 1, 2.5F, true, "noaux_tc"},
     {"deepseek_v32", 3, 1, 8, 4, 0, 2.5F, true, "noaux_tc"},
     {"dots1", 0, 0, 1, 1, 0, 1.0F, false, "noaux_tc"},
+    {"exaone_moe", 1, 1, 1, 1, 0, 2.5F, true, "noaux_tc"},
     {"glm4_moe", 1, 1, 1, 1, 1, 1.0F, true, "noaux_tc"},
     {"glm4_moe_lite", 1, 1, 1, 1, 0, 1.8F, true, "noaux_tc"},
+    {"glm4v_moe_text", 1, 1, 1, 1, 0, 1.0F, true, "noaux_tc"},
+    {"glm_moe_dsa", 3, 1, 1, 1, 0, 2.5F, true, "noaux_tc"},
     {"kimi_k2", 0, 0, 0, 0, 0, 1.0F, true, "noaux_tc"},
     {"mistral4", 0, 1, 1, 1, 0, 1.0F, true, "group_limited_greedy"},
+    {"solar_open", 0, 1, 1, 1, 0, 1.0F, true, "noaux_tc"},
 };
 // None of a GGUF file.
 constexpr Usual kUnusual = {"", 0, 0, 0, 0, 0, 1.0F, false, ""};

@@ -1,4 +1,5 @@
-// Llama 1 to 3.3 and what is shaped like them: SmolLM2, TinyLlama, Yi, Granite's older ones.
+// Llama 1 to 3.3 and what is shaped like them: SmolLM2, TinyLlama, Yi, Granite's older ones,
+// InternLM3.
 
 #include "families/common.h"
 #include "families/families.h"
@@ -36,8 +37,33 @@ void read_llama(Fields& fields, ModelConfig& config) {
   config.layers.assign(layers, plain_layer(norm, attention, mlp));
 }
 
+// A flag by the name of published files, or as transformers writes it.
+bool either(Fields& fields, std::string_view published, std::string_view written) {
+  const auto flag = fields.flag({"", published});
+  const auto other = fields.flag({"", written});
+  return flag.value_or(other.value_or(false));
+}
+
+void read_internlm3(Fields& fields, ModelConfig& config) {
+  fields.suppose("num_key_value_heads", 2);
+  const std::uint32_t layers = read_sizes(fields, config);
+  AttentionConfig attention = read_heads(fields, config, 128);
+  MlpConfig mlp = read_mlp(fields);
+  mlp.bias = either(fields, "bias", "mlp_bias");
+  attention.bias = attention.output_bias = either(fields, "qkv_bias", "attention_bias");
+  if (attention.bias != mlp.bias) {
+    fields.reject({"", "qkv_bias"}, attention.bias ? "true" : "false",
+                  "the same as bias, which is that of the other products");
+  }
+  config.ropes = {read_rope(fields, {.head_dim = attention.head_dim}, config)};
+  const NormConfig norm = read_rms_norm(fields, 1e-5F);
+  config.output_norm = norm;
+  config.layers.assign(layers, plain_layer(norm, attention, mlp));
+}
+
 }  // namespace
 
+constinit const Reader kInternLm3 = {read_internlm3};
 constinit const Reader kLlama = {read_llama};
 
 }  // namespace dovetail::families

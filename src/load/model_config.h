@@ -155,6 +155,7 @@ struct LatentConfig {
   std::uint32_t temperature_context = 0;
   std::uint32_t index_heads = 0;  // 0: there is no indexer
   std::uint32_t index_dim = 0;    // of its keys; the first rope_dim turn, in pairs (i, i + half)
+  bool index_neighbours = false;  // in pairs of neighbours instead
   std::uint32_t index_top = 0;    // positions that a query attends to at most
   NormConfig index_norm;          // of its keys
 

@@ -203,6 +203,31 @@ inline const Converted kConverted[] = {
        b.set_u32(p + "attention.sliding_window", 16);
        b.set_u32(p + "attention.sliding_window_pattern", 2);
      }},
+    {"exaone-moe-tiny", "exaone-moe",
+     [](GgufBuilder& b, const std::string& p) {
+       set_experts(b, p, 12);
+       b.set_u32(p + "leading_dense_block_count", 1);
+       b.set_u32(p + "expert_shared_count", 1);
+       b.set_u32(p + "expert_shared_feed_forward_length", 12);
+       b.set_u32(p + "expert_gating_func", 2);
+       b.set_bool(p + "expert_weights_norm", true);
+       b.set_f32(p + "expert_weights_scale", 2.5F);
+       b.set_u32(p + "nextn_predict_layers", 0);
+       b.set_string(p + "rope.scaling.type", "none");
+       b.set_u32(p + "attention.sliding_window", 16);
+       b.set_numbers<std::uint8_t>(p + "attention.sliding_window_pattern", GgufType::kBool,
+                                   {1, 0, 1});
+     }},
+    {"stablelm-tiny", "stablelm",
+     [](GgufBuilder& b, const std::string& p) {
+       b.set_u32(p + "rope.dimension_count", 2);
+       b.set_bool(p + "use_parallel_residual", false);
+     }},
+    {"stablelm-parallel-tiny", "stablelm",
+     [](GgufBuilder& b, const std::string& p) {
+       b.set_u32(p + "rope.dimension_count", 4);
+       b.set_bool(p + "use_parallel_residual", true);
+     }},
     {"falcon-h1-tiny",
      "falcon-h1",
      [](GgufBuilder& b, const std::string& p) { set_mamba(b, p, 3, 1, 20, 48); },
@@ -292,6 +317,27 @@ inline const Converted kConverted[] = {
        b.set_u32(p + "expert_group_count", 1);
        b.set_u32(p + "expert_group_used_count", 1);
        b.set_u32(p + "expert_feed_forward_length", 12);
+       b.set_u32(p + "expert_shared_count", 1);
+       b.set_u32(p + "expert_gating_func", 2);
+       b.set_bool(p + "expert_weights_norm", true);
+       b.set_f32(p + "expert_weights_scale", 2.5F);
+     },
+     {{"ffn_norm", "post_attention_norm"}}},
+    {"glm4v-tiny",
+     "glm4",
+     [](GgufBuilder& b, const std::string& p) {
+       b.set_u32(p + "rope.dimension_count", 8);
+       set_sections(b, p);
+     },
+     {},
+     true},
+    {"glm4v-moe-tiny",
+     "glm4moe",
+     [](GgufBuilder& b, const std::string& p) {
+       set_experts(b, p, 12);
+       set_sections(b, p);
+       b.set_u32(p + "rope.dimension_count", 8);
+       b.set_u32(p + "leading_dense_block_count", 1);
        b.set_u32(p + "expert_shared_count", 1);
        b.set_u32(p + "expert_gating_func", 2);
        b.set_bool(p + "expert_weights_norm", true);

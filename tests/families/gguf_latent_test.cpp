@@ -88,12 +88,14 @@ GgufBuilder converted(const ModelSource& source, const Latents& how) {
   number("attention.layer_norm_rms_epsilon", config.output_norm.epsilon);
   count("rope.dimension_count", latent.rope_dim);
   number("rope.freq_base", rope.theta);
-  out.set_string(architecture + "rope.scaling.type", "yarn");
-  number("rope.scaling.factor", rope.factor);
-  count("rope.scaling.original_context_length", rope.original_context);
-  number("rope.scaling.yarn_beta_fast", rope.beta_fast);
-  number("rope.scaling.yarn_beta_slow", rope.beta_slow);
-  number("rope.scaling.yarn_log_multiplier", 0.1F);
+  if (rope.scaling == RopeScaling::kYarn) {
+    out.set_string(architecture + "rope.scaling.type", "yarn");
+    number("rope.scaling.factor", rope.factor);
+    count("rope.scaling.original_context_length", rope.original_context);
+    number("rope.scaling.yarn_beta_fast", rope.beta_fast);
+    number("rope.scaling.yarn_beta_slow", rope.beta_slow);
+    number("rope.scaling.yarn_log_multiplier", 0.1F);
+  }
   if (latent.temperature != 0.0F) number("attention.temperature_scale", latent.temperature);
   count("leading_dense_block_count", dense != nullptr ? 1 : 0);
   count("expert_count", experts.count);
@@ -161,7 +163,8 @@ TEST_P(GgufLatents, DescribeTheModelOfTheFolder) {
   const Bytes bytes = converted(**folder, GetParam()).bytes();
   const auto model = read_model(std::vector{NamedBytes{"m.gguf", bytes}});
   ASSERT_TRUE(model) << model.error().message;
-  EXPECT_EQ(model->config.family, GetParam().architecture);
+  const std::string other = (*folder)->config.family;
+  EXPECT_EQ(model->config.family, other == "glm_dsa" ? other : GetParam().architecture);
   EXPECT_EQ(model->config.layers.size(), (*folder)->config.layers.size());
   EXPECT_EQ(model->config.ropes, (*folder)->config.ropes);
   EXPECT_EQ(model->config.draft_layer.has_value(), (*folder)->config.draft_layer.has_value());
@@ -217,7 +220,8 @@ TEST_P(GgufLatents, RefuseWhatDoesNotFit) {
 const Latents kLatents[] = {{"deepseek-v3-tiny", "deepseek2", false},
                             {"deepseek-v3-tiny", "deepseek2", true},
                             {"deepseek-v32-tiny", "deepseek32", true},
-                            {"mistral4-tiny", "mistral4", true, true}};
+                            {"mistral4-tiny", "mistral4", true, true},
+                            {"glm5-tiny", "glm-dsa", true}};
 
 INSTANTIATE_TEST_SUITE_P(All, GgufLatents, testing::ValuesIn(kLatents), [](const auto& run) {
   return fmt::format("{}{}", run.param.architecture, run.param.apart ? "Apart" : "Together");
@@ -242,7 +246,34 @@ TEST(GgufTemperature, IsWhatTheFileSays) {
   EXPECT_EQ(read(builder).temperature, 0.0F);
 }
 
-// What the indexer is, and that only V3.2 has one.
+// In GLM-5.2, which llama.cpp tells by its context where a file does not say it, some layers have
+// no indexer.
+TEST(GgufPicks, AreMadeInEveryLayer) {
+  const auto folder = *open_model(kLatentModels / "glm5-tiny");
+  const auto message = [&](void (*change)(GgufBuilder & builder)) {
+    GgufBuilder builder = converted(*folder, kLatents[4]);
+    change(builder);
+    const Bytes bytes = builder.bytes();
+    const auto model = read_model(std::vector{NamedBytes{"m.gguf", bytes}});
+    return model ? std::string() : model.error().message;
+  };
+  constexpr const char* kTypes = "glm-dsa.attention.indexer.types";
+  EXPECT_EQ(message([](GgufBuilder& b) {
+              b.set_numbers<std::uint8_t>(kTypes, GgufType::kBool, {1, 1});
+              b.set_u32("glm-dsa.context_length", 1U << 20U);
+            }),
+            "");
+  EXPECT_NE(message([](GgufBuilder& b) {
+              b.set_numbers<std::uint8_t>(kTypes, GgufType::kBool, {1, 0});
+            }).find("indexer.types: false in some layers; valid: an indexer in every layer"),
+            std::string::npos);
+  EXPECT_NE(message([](GgufBuilder& b) {
+              b.set_u32("glm-dsa.context_length", 1U << 20U);
+            }).find("indexer.types: missing"),
+            std::string::npos);
+}
+
+// What the indexer is, and that only V3.2 and GLM-5 have one.
 TEST(GgufPicks, AreRefusedWhereTheyDoNotFit) {
   const auto with = *open_model(kLatentModels / "deepseek-v32-tiny");
   struct Row {

@@ -268,6 +268,23 @@ const Composed kComposed[] = {
       "norm|window 16 rope 10000 scale 0.3536||norm|, plain 48"}},
     {"gemma-tiny",
      {"norm+1|rope 10000 scale 0.25||norm+1|", "norm+1|rope 10000 scale 0.25||norm+1|"}},
+    {"exaone-moe-tiny",
+     {"norm|window 16 rope 10000 head norm scale 0.25||norm|",
+      "norm|no positions head norm scale 0.25||norm||3 of 8 experts of 12 and 12 by sigmoids x2.5, "
+      "biased",
+      "norm|window 16 rope 10000 head norm scale 0.25||norm||3 of 8 experts of 12 and 12 by "
+      "sigmoids x2.5, biased"}},
+    {"solar-open-tiny",
+     {"norm|rope 1000000 x2 scale 0.25||norm||3 of 8 experts of 12 and 12 by sigmoids x2.5, biased",
+      "norm|rope 1000000 x2 scale 0.25||norm||3 of 8 experts of 12 and 12 by sigmoids x2.5, "
+      "biased"}},
+    {"internlm3-tiny", {"norm|rope 50000 scale 0.25||norm|", "norm|rope 50000 scale 0.25||norm|"}},
+    {"stablelm-tiny",
+     {"norm|rope 10000 of 2 bias scale 0.3536||norm|",
+      "norm|rope 10000 of 2 bias scale 0.3536||norm|"}},
+    {"stablelm-parallel-tiny",
+     {"norm|rope 10000 of 4 scale 0.3536||beside||",
+      "norm|rope 10000 of 4 scale 0.3536||beside||"}},
     {"gemma2-tiny",
      {"norm+1|window 16 rope 10000 cap 2 scale 0.2041|norm+1|norm+1|norm+1",
       "norm+1|rope 10000 cap 2 scale 0.2041|norm+1|norm+1|norm+1",
@@ -370,6 +387,13 @@ const Composed kComposed[] = {
       "norm|rope 10000 of 4 head norm bias scale 0.25||norm||3 of 8 experts of 12 and 12 by "
       "sigmoids "
       "x2.5, biased"}},
+    {"glm4v-tiny",
+     {"norm|rope 10000 of 8 neighbours bias scale 0.25|norm|norm|norm",
+      "norm|rope 10000 of 8 neighbours bias scale 0.25|norm|norm|norm"}},
+    {"glm4v-moe-tiny",
+     {"norm|rope 10000 of 8 bias scale 0.25||norm|",
+      "norm|rope 10000 of 8 bias scale 0.25||norm||3 of 8 experts of 12 and 12 by sigmoids x2.5, "
+      "biased"}},
     {"gpt-oss-tiny",
      {"norm|window 16 rope 10000 x4 bias output bias sinks scale 0.25||norm||2 of 4 experts of 32",
       "norm|rope 10000 x4 bias output bias sinks scale 0.25||norm||2 of 4 experts of 32"}},
@@ -426,6 +450,11 @@ const Composed kComposed[] = {
      {"norm|latent 2 of 8+16 and 12, 16 queries 16, scale 0.2978, rope 10000 x8 1",
       "norm|latent 2 of 8+16 and 12, 16 queries 16, scale 0.2978, rope 10000 x8 1|3 of 12 experts "
       "of 8 and 8 by sigmoids x2.5 of 2/4 groups, biased"}},
+    {"glm5-tiny",
+     {"norm|latent 2 of 8+16 and 12, 16 queries 16, 6 of 24 pick 8, scale 0.2041, rope 1000000 x1 "
+      "1",
+      "norm|latent 2 of 8+16 and 12, 16 queries 16, 6 of 24 pick 8, scale 0.2041, rope 1000000 x1 "
+      "1|3 of 8 experts of 8 and 8 by sigmoids x2.5, biased"}},
     {"deepseek-v32-tiny",
      {"norm|latent 2 of 8+16 and 12, 16 queries 16, 6 of 24 pick 8, scale 0.2978, rope 10000 x8 1",
       "norm|latent 2 of 8+16 and 12, 16 queries 16, 6 of 24 pick 8, scale 0.2978, rope 10000 x8 "

@@ -97,6 +97,8 @@ INSTANTIATE_TEST_SUITE_P(
                                  "lm_head."},
                     WrappedModel{"exaone4-tiny", "exaone4_5", "Exaone4_5_ForConditionalGeneration",
                                  "model.language_model.", "lm_head."},
+                    WrappedModel{"glm4-tiny", "glm46v", "Glm46VForConditionalGeneration",
+                                 "model.language_model.", "lm_head."},
                     WrappedModel{"llama3-tiny", "idefics3", "Idefics3ForConditionalGeneration",
                                  "model.text_model.", "lm_head."},
                     WrappedModel{"qwen2-tiny", "internvl", "InternVLForConditionalGeneration",

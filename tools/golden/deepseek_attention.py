@@ -2,7 +2,7 @@
 
 GLM-4.5 has the same experts and draft layer, and attention as most models have it.
 
-With an indexer (DeepSeek-V3.2) a position attends to the index_topk positions of the best scores.
+With an indexer (DeepSeek-V3.2, GLM-5) a position attends to the index_topk positions of the best scores.
 
 Of a token only a latent row and one rotated key, which all heads share, are kept. Expanded, a head
 makes its keys and values of the latent rows; absorbed, it takes its query to the latent rows and
@@ -133,8 +133,9 @@ class Model:
         k = self.linear(x, base + "wk")
         k = (k - k.mean(-1, keepdims=True)) / np.sqrt(k.var(-1, keepdims=True) + LATENT_EPSILON)
         k = k * self.weights[base + "k_norm.weight"] + self.weights[base + "k_norm.bias"]
+        halves = config["model_type"] != "glm_moe_dsa"
         q, k = (
-            np.concatenate([rotate(config, y[..., :turning], halves=True), y[..., turning:]], -1)
+            np.concatenate([rotate(config, y[..., :turning], halves=halves), y[..., turning:]], -1)
             for y in (q, k)
         )
         weights = self.linear(x, base + "weights_proj").T[..., None]
@@ -331,7 +332,7 @@ def index_mutilations(config, weights):
     yield "the indexer's choice", config | {"index_topk": 10**9}, weights
     yield "weights of its heads", config, changed("weights_proj.weight", np.abs)
     yield "bias of its keys' norm", config, changed("k_norm.bias", np.zeros_like)
-    # Rows in another order are pairs of neighbours in place of halves.
+    # Rows in another order are other pairs: of neighbours in place of halves.
     turning, size = config["qk_rope_head_dim"], config["index_head_dim"]
     order = np.arange(size)
     order[:turning] = np.r_[0:turning:2, 1:turning:2]

@@ -430,6 +430,33 @@ def glm4_moe(r):
     return c | {"tie_word_embeddings": False}
 
 
+def part_of_sections(r, c):
+    """Sections of the part of a head that turns."""
+    size = c.get("head_dim", c["hidden_size"] // c["num_attention_heads"])
+    c["partial_rotary_factor"] = r.choice([part for part in (0.25, 0.5, 1.0) if size * part % 2 == 0])
+    pairs = int(size * c["partial_rotary_factor"]) // 2
+    first = r.randint(0, pairs)
+    second = r.randint(0, pairs - first)
+    return {"rope_scaling": {"rope_type": "default", "mrope_section": [first, second, pairs - first - second]}}
+
+
+def glm4v_text(r):
+    c = plain(r, own_heads=False)
+    return modern(c | part_of_sections(r, c))
+
+
+def glm4v_moe_text(r):
+    c = glm4_moe(r) | some(r, attention_bias=[False, True])
+    del c["use_qk_norm"], c["num_nextn_predict_layers"]
+    return modern(c | part_of_sections(r, c))
+
+
+def solar_open(r):
+    c = glm4_moe(r) | {"first_k_dense_replace": 0, "partial_rotary_factor": 1.0}
+    del c["use_qk_norm"], c["num_nextn_predict_layers"]
+    return c
+
+
 def minimax_m2(r):
     c = plain(r, "yarn") | experts(r, "num_local_experts") | some(r, head_dim=[16, 32]) | odds(r, 0.7, rotary_dim=8)
     c.pop("norm_topk_prob", None)
@@ -512,6 +539,30 @@ def exaone4(r):
     return c | sliding(r, c, sliding_window_pattern=[2, 3, 4])
 
 
+def exaone_moe(r):
+    c = plain(r, *SCALED) | some(r, sliding_window=[4, 16], moe_intermediate_size=[16, 24], num_shared_experts=[1, 2])
+    groups, size = r.choice([1, 2, 4]), r.choice([2, 3, 4])
+    c |= {"n_group": groups, "topk_group": r.randint(1, groups), "num_experts": groups * size}
+    c |= {"num_experts_per_tok": r.randint(1, c["topk_group"] * size)} | some(r, norm_topk_prob=[False, True])
+    c |= some(r, first_k_dense_replace=[0, 1], routed_scaling_factor=[1.0, 2.5], scoring_func=["sigmoid"])
+    return c | sliding(r, c, sliding_window_pattern=[2, 3, 4])
+
+
+def internlm3(r):
+    c = plain(r, *SCALED, "dynamic")
+    bias = r.random() < 0.4
+    names = r.choice([("qkv_bias", "bias"), ("attention_bias", "mlp_bias")])
+    return c | dict.fromkeys(names, bias)
+
+
+def stablelm(r):
+    c = plain(r, "yarn", "linear", own_heads=False) | some(r, layer_norm_eps=[1e-5, 1e-3])
+    del c["rms_norm_eps"]
+    c |= {"hidden_size": c["num_attention_heads"] * r.choice([8, 16, 24])}
+    c |= some(r, partial_rotary_factor=[0.25, 0.5, 1.0])
+    return c | some(r, use_qkv_bias=[False, True], use_parallel_residual=[False, True], qk_layernorm=[False])
+
+
 def gpt_oss(r):
     c = plain(r, "yarn") | experts(r, "num_local_experts") | some(r, sliding_window=[4, 16])
     return c | head_dim(r, c) | some(r, swiglu_limit=[7.0], attention_bias=[False, True]) | sliding(r, c)
@@ -542,6 +593,12 @@ def deepseek_v32(r):
     c = deepseek_v3(r) | some(r, index_head_dim=[16, 24], index_topk=[8])
     c.pop("rope_interleave", None)
     return c | some(r, index_n_heads=[16, 24])  # of few heads many scores are equal, at zero
+
+
+def glm_moe_dsa(r):
+    c = deepseek_v32(r) | odds(r, 0.5, index_topk_freq=1) | odds(r, 0.3, indexer_rope_interleave=True)
+    c.pop("num_nextn_predict_layers")
+    return c | odds(r, 0.3, indexer_types=["full"] * c["num_hidden_layers"])
 
 
 def glm4_moe_lite(r):
@@ -603,9 +660,10 @@ DECODERS = {f.__name__: f for f in (
     qwen3_5_moe_text, gemma, gemma2, gemma3_text, gemma4_text, gemma4_unified_text, smollm3, olmo2, olmo3, phi3, starcoder2, arcee, apertus, granite, granitemoe, granitemoeshared,
     granitemoehybrid, nemotron_h, falcon_h1, cohere, cohere2, lfm2, lfm2_moe, lfm3, granite_swa, granitemoe_swa, glm4, glm4_moe, minimax_m2, ernie4_5,
     ernie4_5_moe, olmoe, qwen2_moe, dots1, afmoe, mellum, youtu, hunyuan_v1_dense, hunyuan_v1_moe, seed_oss, exaone4, gpt_oss, deepseek_v2, deepseek_v3,
-    deepseek_v32, glm4_moe_lite, mistral4)}  # fmt: skip
+    deepseek_v32, glm4_moe_lite, mistral4, glm_moe_dsa, solar_open, exaone_moe, internlm3, stablelm)}  # fmt: skip
 # Of models that take pictures alone.
-TEXTS = {f.__name__: f for f in (qwen2_5_vl_text, qwen3_vl_text, qwen3_vl_moe_text)}
+TEXTS = {f.__name__: f for f in (
+    qwen2_5_vl_text, qwen3_vl_text, qwen3_vl_moe_text, glm4v_text, glm4v_moe_text)}  # fmt: skip
 # Of a model without a head: how transformers calls it, its class, and what its rows are pooled to.
 ENCODERS = {
     "bert": (bert, "bert", "BertModel", "mean"),
@@ -635,6 +693,9 @@ WRAPPERS = {
     "lfm3_vl": (["lfm3"], "lfm3_vl_vision"),
     "llava": (["llama", "mistral", "qwen2"], "clip_vision_model"),
     "smolvlm": (["llama"], "smolvlm_vision"),
+    "glm4v": (["glm4v_text"], "glm4v_vision"),
+    "glm4v_moe": (["glm4v_moe_text"], "glm4v_moe_vision"),
+    "glm46v": (["glm4v_text", "glm4v_moe_text"], "glm4v_vision"),
     "qwen2_5_vl": (["qwen2_5_vl_text"], "qwen2_5_vl_vision"),
     "qwen3_vl": (["qwen3_vl_text"], "qwen3_vl_vision"),
     "qwen3_vl_moe": (["qwen3_vl_moe_text"], "qwen3_vl_moe_vision"),

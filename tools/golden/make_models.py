@@ -462,6 +462,8 @@ def make_case(name, config):
 def know_all():
     """Models of text that transformers lists with those that see alone."""
     for kind in (
+        transformers.Glm4vForConditionalGeneration,
+        transformers.Glm4vMoeForConditionalGeneration,
         transformers.Mistral4ForCausalLM,
         transformers.Qwen2_5_VLForConditionalGeneration,
         transformers.Qwen3VLForConditionalGeneration,

@@ -122,7 +122,7 @@ Indexer::Entries LatentAttention::index_entries() {
 // The first elements, in pairs (i, i + half) whatever those of the heads are.
 void LatentAttention::turn_index(std::uint32_t position, float* row) const {
   work_.kernels.rope(row, rope_.cos(position).data(), rope_.sin(position).data(), rope_.dims(),
-                     false);
+                     config_.index_neighbours);
 }
 
 // The latents of the positions that are picked for a row, in one list of tiles of floats; how many

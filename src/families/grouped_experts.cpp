@@ -29,6 +29,7 @@ constexpr Usual kUsual[] = {
     {"glm4_moe", 1, 1, 1, 1, 1, 1.0F, true, "noaux_tc"},
     {"glm4_moe_lite", 1, 1, 1, 1, 0, 1.8F, true, "noaux_tc"},
     {"kimi_k2", 0, 0, 0, 0, 0, 1.0F, true, "noaux_tc"},
+    {"kimi_linear", 1, 1, 1, 1, 0, 2.446F, true, "noaux_tc"},
     {"mistral4", 0, 1, 1, 1, 0, 1.0F, true, "group_limited_greedy"},
 };
 // None of a GGUF file.

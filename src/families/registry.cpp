@@ -51,6 +51,7 @@ constexpr Family kFamilies[] = {
     {"hunyuan_dense", "hunyuan-dense", "hunyuan_v1_dense", "HunYuanDenseV1ForCausalLM",
      kHunyuanDense},
     {"hunyuan_moe", "hunyuan-moe", "hunyuan_v1_moe", "HunYuanMoEV1ForCausalLM", kHunyuanMoe},
+    {"kimi_linear", "kimi-linear", "kimi_linear", "KimiLinearForCausalLM", kKimiLinear},
     {"kimi_k2", "", "kimi_k2", "DeepseekV3ForCausalLM", kDeepseek},
     {"lfm2", "lfm2", "lfm2", "Lfm2ForCausalLM", kLfm2},
     {"lfm2_moe", "lfm2moe", "lfm2_moe", "Lfm2MoeForCausalLM", kLfm2Moe},

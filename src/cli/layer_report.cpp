@@ -111,21 +111,25 @@ std::string latent_text(const load::LatentConfig& latent, const load::ModelConfi
     text += fmt::format(", {} positions picked by {} heads of {}", latent.index_top,
                         latent.index_heads, latent.index_dim);
   }
+  if (latent.rope < 0) return text + ", no positions";
   return text + ", " + rope_text(config.ropes[static_cast<std::size_t>(latent.rope)]);
 }
 
 Json latent_json(const load::LatentConfig& latent, const load::ModelConfig& config) {
-  const load::RopeConfig& rope = config.ropes[static_cast<std::size_t>(latent.rope)];
-  return {{"heads", latent.heads},
-          {"head_dim", latent.head_dim()},
-          {"value_dim", latent.value_dim},
-          {"latent_dim", latent.latent_dim},
-          {"rope_dim", latent.rope_dim},
-          {"query_rank", latent.query_rank},
-          {"index_heads", latent.index_heads},
-          {"index_top", latent.index_top},
-          {"rope_theta", rope.theta},
-          {"rope_scaling", scaling_name(rope.scaling)}};
+  Json json = {{"heads", latent.heads},
+               {"head_dim", latent.head_dim()},
+               {"value_dim", latent.value_dim},
+               {"latent_dim", latent.latent_dim},
+               {"rope_dim", latent.rope_dim},
+               {"query_rank", latent.query_rank},
+               {"index_heads", latent.index_heads},
+               {"index_top", latent.index_top}};
+  if (latent.rope >= 0) {
+    const load::RopeConfig& rope = config.ropes[static_cast<std::size_t>(latent.rope)];
+    json["rope_theta"] = rope.theta;
+    json["rope_scaling"] = scaling_name(rope.scaling);
+  }
+  return json;
 }
 
 std::string compressed_text(const load::CompressedConfig& mixer, const load::ModelConfig& config) {
@@ -163,6 +167,11 @@ std::string delta_text(const load::DeltaConfig& delta) {
                      delta.convolution);
 }
 
+std::string kimi_delta_text(const load::KimiDeltaConfig& delta) {
+  return fmt::format("Kimi Delta Attention: {} heads of {}, convolution of {}", delta.heads,
+                     delta.head_dim, delta.convolution);
+}
+
 std::string mamba_text(const load::MambaConfig& mamba) {
   return fmt::format("Mamba-2: {} heads of {}, states of {}, {} groups, convolution of {}",
                      mamba.heads, mamba.head_dim, mamba.state_dim, mamba.groups, mamba.convolution);
@@ -197,6 +206,8 @@ LayerKind describe(const load::LayerConfig& layer, const load::ModelConfig& conf
     kind.json = compressed_json(*compressed, config);
   } else if (const load::DeltaConfig* delta = layer.delta()) {
     kind.text = delta_text(*delta);
+  } else if (layer.kimi_delta() != nullptr) {
+    kind.text = kimi_delta_text(*layer.kimi_delta());
   } else if (layer.mamba() != nullptr) {
     kind.text = mamba_text(*layer.mamba());
   } else if (const load::ShortConvConfig* convolution = layer.short_conv()) {

@@ -13,6 +13,7 @@
 #include "families/common.h"
 #include "families/families.h"
 #include "families/grouped_experts.h"
+#include "families/latent.h"
 #include "families/rope.h"
 #include "kernels/functions.h"
 #include "load/json_fields.h"
@@ -93,42 +94,7 @@ void read_indexer(Fields& fields, LatentConfig& latent) {
 }
 
 LatentConfig read_latent(Fields& fields, const NormConfig& norm, ModelConfig& config) {
-  constexpr std::uint32_t kLargest = load::kLargestHeadDim;
-  LatentConfig out;
-  out.norm = norm;
-  // transformers has this number for norms of latents, whatever the configuration says.
-  if (!fields.gguf()) out.norm.epsilon = 1e-6F;
-  out.heads =
-      fields.required_uniform({"attention.head_count", "num_attention_heads"}, 1, load::kMostHeads);
-  // As many as there are heads, or the one that latents are for all of them.
-  fields.ask({"attention.head_count_kv", "num_key_value_heads"});
-  fields.ask({"", "head_dim"});
-  fields.ask({"", "qk_head_dim"});
-  out.latent_dim =
-      fields.required_count({"attention.kv_lora_rank", "kv_lora_rank"}, 1, load::kLargestLatent);
-  out.query_rank =
-      count_or_none(fields, {"attention.q_lora_rank", "q_lora_rank"}, load::kLargestHiddenSize);
-  out.rope_dim = fields.required_count({"rope.dimension_count", "qk_rope_head_dim"}, 2, kLargest);
-  if (fields.gguf()) {
-    out.split = fields.has_tensor("blk.0.attn_k_b.weight");
-    // Files of latents for all heads give the sizes of these, and those of the heads beside them.
-    const bool latents = fields.has({"attention.key_length_mla", ""});
-    const Key key = {latents ? "attention.key_length_mla" : "attention.key_length", ""};
-    const Key value = {latents ? "attention.value_length_mla" : "attention.value_length", ""};
-    fields.ask({"attention.key_length", ""});
-    fields.ask({"attention.value_length", ""});
-    const std::uint32_t head = fields.required_count(key, 1, kLargest);
-    if (head <= out.rope_dim) {
-      fields.reject(key, fmt::format("{}", head),
-                    fmt::format("more than the {} elements that turn", out.rope_dim),
-                    ErrorKind::kInvalid);
-    }
-    out.key_dim = head > out.rope_dim ? head - out.rope_dim : 1;
-    out.value_dim = fields.required_count(value, 1, kLargest);
-  } else {
-    out.key_dim = fields.required_count({"", "qk_nope_head_dim"}, 1, kLargest);
-    out.value_dim = fields.required_count({"", "v_head_dim"}, 1, kLargest);
-  }
+  LatentConfig out = read_latent_sizes(fields, norm);
   if (fields.family() == "deepseek32" || fields.family() == "deepseek_v32" || is_glm5(fields))
     read_indexer(fields, out);
   if (is_glm5(fields)) {
@@ -167,12 +133,6 @@ void read_deepseek(Fields& fields, ModelConfig& config) {
 }
 
 constexpr Rename kDeepseekHfNames[] = {
-    {"model.layers.*.self_attn.q_a_proj", "blk.*.attn_q_a"},
-    {"model.layers.*.self_attn.q_a_layernorm", "blk.*.attn_q_a_norm"},
-    {"model.layers.*.self_attn.q_b_proj", "blk.*.attn_q_b"},
-    {"model.layers.*.self_attn.kv_a_proj_with_mqa", "blk.*.attn_kv_a_mqa"},
-    {"model.layers.*.self_attn.kv_a_layernorm", "blk.*.attn_kv_a_norm"},
-    {"model.layers.*.self_attn.kv_b_proj", "blk.*.attn_kv_b"},
     {"model.layers.*.self_attn.indexer.wq_b", "blk.*.indexer.attn_q_b"},
     {"model.layers.*.self_attn.indexer.wk", "blk.*.indexer.attn_k"},
     {"model.layers.*.self_attn.indexer.k_norm", "blk.*.indexer.k_norm"},

@@ -70,6 +70,7 @@ extern const Reader kGraniteSwa;
 extern const Reader kHunyuanDense;
 extern const Reader kHunyuanMoe;
 extern const Reader kInternLm3;
+extern const Reader kKimiLinear;
 extern const Reader kLfm2;
 extern const Reader kLfm2Moe;
 extern const Reader kLfm3;

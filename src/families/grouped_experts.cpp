@@ -32,6 +32,7 @@ constexpr Usual kUsual[] = {
     {"glm4v_moe_text", 1, 1, 1, 1, 0, 1.0F, true, "noaux_tc"},
     {"glm_moe_dsa", 3, 1, 1, 1, 0, 2.5F, true, "noaux_tc"},
     {"kimi_k2", 0, 0, 0, 0, 0, 1.0F, true, "noaux_tc"},
+    {"kimi_linear", 1, 1, 1, 1, 0, 2.446F, true, "noaux_tc"},
     {"mistral4", 0, 1, 1, 1, 0, 1.0F, true, "group_limited_greedy"},
     {"solar_open", 0, 1, 1, 1, 0, 1.0F, true, "noaux_tc"},
 };

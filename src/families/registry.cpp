@@ -61,6 +61,7 @@ constexpr Family kFamilies[] = {
     {"hunyuan_moe", "hunyuan-moe", "hunyuan_v1_moe", "HunYuanMoEV1ForCausalLM", kHunyuanMoe},
     {"internlm3", "", "internlm3", "InternLM3ForCausalLM", kInternLm3},
     {"internlm3", "", "internlm3", "LlamaForCausalLM", kInternLm3},
+    {"kimi_linear", "kimi-linear", "kimi_linear", "KimiLinearForCausalLM", kKimiLinear},
     {"kimi_k2", "", "kimi_k2", "DeepseekV3ForCausalLM", kDeepseek},
     {"lfm2", "lfm2", "lfm2", "Lfm2ForCausalLM", kLfm2},
     {"lfm2_moe", "lfm2moe", "lfm2_moe", "Lfm2MoeForCausalLM", kLfm2Moe},

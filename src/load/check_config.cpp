@@ -84,7 +84,8 @@ Status check(const LatentConfig& latent, const ModelConfig& config, std::string_
     return fail(ErrorKind::kUnsupported, "{}: rank of queries: {}; valid: 0 to {}", source,
                 latent.query_rank, kLargestHiddenSize);
   }
-  const std::uint32_t dims = config.ropes.at(static_cast<std::size_t>(latent.rope)).dims;
+  const std::uint32_t dims =
+      latent.rope < 0 ? 0 : config.ropes.at(static_cast<std::size_t>(latent.rope)).dims;
   if (latent.rope_dim % 2 != 0 || (dims != 0 && dims != latent.rope_dim)) {
     return fail(ErrorKind::kUnsupported,
                 "{}: elements that turn: {}; valid: an even number, all of which turn", source,
@@ -178,6 +179,13 @@ Status check(const DeltaConfig& delta, std::string_view source) {
                      source);
 }
 
+Status check(const KimiDeltaConfig& delta, std::string_view source) {
+  return check_sizes({{"number of heads", delta.heads, kMostHeads},
+                      {"size of a head", delta.head_dim, kLargestDeltaDim},
+                      {"positions of the convolution", delta.convolution, kMostConvolution}},
+                     source);
+}
+
 Status check(const MambaConfig& mamba, std::string_view source) {
   if (auto status = check_sizes({{"number of heads", mamba.heads, kMostHeads},
                                  {"size of a head", mamba.head_dim, kLargestHeadDim},
@@ -205,6 +213,7 @@ Status check(const ShortConvConfig& convolution, std::string_view source) {
 Status check_mixer(const LayerConfig& layer, const ModelConfig& config, std::string_view source) {
   if (!layer.mixes()) return {};
   if (const DeltaConfig* delta = layer.delta()) return check(*delta, source);
+  if (const KimiDeltaConfig* delta = layer.kimi_delta()) return check(*delta, source);
   if (const MambaConfig* mamba = layer.mamba()) {
     if (auto status = check(*mamba, source); !status || !layer.beside) return status;
   }

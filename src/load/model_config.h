@@ -148,7 +148,7 @@ struct LatentConfig {
   std::uint32_t value_dim = 0;   // of a head's value
   std::uint32_t query_rank = 0;  // 0: attn_q
   float scale = 1.0F;            // of the products of queries and keys
-  std::int32_t rope = 0;         // index in ModelConfig::ropes
+  std::int32_t rope = 0;         // index in ModelConfig::ropes; -1: nothing turns
   NormConfig norm;               // of latents, and of queries of low rank
   bool split = false;            // attn_k_b and attn_v_b in place of attn_kv_b
   float temperature = 0.0F;      // as AttentionConfig's
@@ -229,6 +229,26 @@ struct DeltaConfig {
   }
 
   bool operator==(const DeltaConfig&) const = default;
+};
+
+// Kimi Delta Attention (https://arxiv.org/abs/2510.26692): DeltaNet whose states decay by a number
+// for each channel of a key, of low rank as the gates of the output are, which are sigmoids.
+// Tensors: attn_q, attn_k, attn_v; ssm_conv1d_q, ssm_conv1d_k, ssm_conv1d_v (a row for each of
+// their channels); ssm_f_a and ssm_f_b (decays), ssm_dt.bias (of each channel), ssm_a or ssm_a_log
+// (of each head); ssm_beta (a row for each head); ssm_g_a and ssm_g_b (gates); ssm_norm;
+// attn_output.
+struct KimiDeltaConfig {
+  std::uint32_t heads = 0, head_dim = 0;
+  std::uint32_t convolution = 4;  // positions
+  float epsilon = 1e-5F;
+  bool log_rates = false;  // ssm_a_log, the logarithms of what ssm_a has with the other sign
+
+  std::size_t size() const { return std::size_t{heads} * head_dim; }
+  std::size_t channels() const { return 3 * size(); }  // of the convolution
+  // Floats that a sequence has between passes: the convolution's last inputs, and the states.
+  std::size_t state_floats() const { return (convolution - 1) * channels() + head_dim * size(); }
+
+  bool operator==(const KimiDeltaConfig&) const = default;
 };
 
 // Mamba-2 (https://arxiv.org/abs/2405.21060): a state for each head, which decays by what a token's
@@ -334,8 +354,8 @@ struct LayerConfig {
   // (https://arxiv.org/abs/2204.02311); mlp_norms.before is none then.
   bool parallel = false;
   SublayerConfig mixer_norms;
-  std::variant<AttentionConfig, LatentConfig, CompressedConfig, DeltaConfig, MambaConfig,
-               ShortConvConfig, std::monostate>
+  std::variant<AttentionConfig, LatentConfig, CompressedConfig, DeltaConfig, KimiDeltaConfig,
+               MambaConfig, ShortConvConfig, std::monostate>
       mixer;
   // A second mixer, beside attention: it takes what that takes, and x gets this times what it gives
   // as well.
@@ -350,6 +370,7 @@ struct LayerConfig {
   const LatentConfig* latent() const { return std::get_if<LatentConfig>(&mixer); }
   const CompressedConfig* compressed() const { return std::get_if<CompressedConfig>(&mixer); }
   const DeltaConfig* delta() const { return std::get_if<DeltaConfig>(&mixer); }
+  const KimiDeltaConfig* kimi_delta() const { return std::get_if<KimiDeltaConfig>(&mixer); }
   // The layer's, be it alone or beside attention.
   const MambaConfig* mamba() const { return beside ? &*beside : std::get_if<MambaConfig>(&mixer); }
   const ShortConvConfig* short_conv() const { return std::get_if<ShortConvConfig>(&mixer); }

@@ -217,6 +217,24 @@ class Binder {
     pick_.matrix(prefix + "ssm_out.weight", hidden, delta.value_size());
   }
 
+  void bind(const KimiDeltaConfig& delta, const std::string& prefix) {
+    const std::size_t hidden = config_.hidden_size;
+    const std::size_t size = delta.size();
+    for (const char* part : {"q", "k", "v"}) {
+      pick_.matrix(prefix + "attn_" + part + ".weight", size, hidden);
+      pick_.table(prefix + "ssm_conv1d_" + part + ".weight", size, delta.convolution);
+    }
+    pick_.matrix(prefix + "ssm_beta.weight", delta.heads, hidden);
+    for (const char* low_rank : {"ssm_f", "ssm_g"}) {
+      pick_.matrix(prefix + low_rank + "_a.weight", delta.head_dim, hidden);
+      pick_.matrix(prefix + low_rank + "_b.weight", size, delta.head_dim);
+    }
+    pick_.vector(prefix + "ssm_dt.bias", size);
+    pick_.vector(prefix + (delta.log_rates ? "ssm_a_log" : "ssm_a"), delta.heads);
+    pick_.vector(prefix + "ssm_norm.weight", delta.head_dim);
+    pick_.matrix(prefix + "attn_output.weight", hidden, size);
+  }
+
   void bind(const MambaConfig& mamba, const std::string& prefix) {
     const std::size_t hidden = config_.hidden_size;
     pick_.matrix(prefix + "ssm_in.weight", mamba.input_size(), hidden);

@@ -62,6 +62,8 @@ CacheShape shape_of(std::span<const load::LayerConfig> layers, kernels::CacheTyp
       }
     }
     if (const load::DeltaConfig* delta = layer.delta()) shape.add_state(delta->state_floats());
+    if (const load::KimiDeltaConfig* delta = layer.kimi_delta())
+      shape.add_state(delta->state_floats());
     if (const load::MambaConfig* mamba = layer.mamba()) shape.add_state(mamba->state_floats());
     if (const load::ShortConvConfig* convolution = layer.short_conv())
       shape.add_state(convolution->state_floats());

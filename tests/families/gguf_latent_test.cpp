@@ -42,6 +42,23 @@ void add_heads(GgufBuilder& out, const std::string& prefix, const LatentConfig& 
              both.type, std::move(values));
 }
 
+// What of Kimi Delta Attention converters change: rates as they are rather than their logarithms,
+// and another dimension for taps.
+void add_delta(GgufBuilder& out, const std::string& prefix, const ModelSource& source,
+               std::set<std::string>& done) {
+  const TensorView& logs = source.tensors.at(prefix + "ssm_a_log");
+  Bytes rates;
+  for (const float log : floats_of(logs)) append_number(rates, -std::exp(log));
+  add_tensor(out, prefix + "ssm_a", {1, logs.columns}, kernels::DataType::kF32, std::move(rates));
+  done.insert(prefix + "ssm_a_log");
+  for (const char* part : {"q", "k", "v"}) {
+    const std::string name = prefix + "ssm_conv1d_" + part + ".weight";
+    const TensorView& taps = source.tensors.at(name);
+    add_tensor(out, name, {taps.columns, 1, taps.rows}, taps.type, data_of(taps));
+    done.insert(name);
+  }
+}
+
 // A folder of tests/golden/models, and how the file has its matrices of heads.
 struct Latents {
   const char* folder;
@@ -56,9 +73,11 @@ GgufBuilder converted(const ModelSource& source, const Latents& how) {
   const bool apart = how.apart;
   const std::string architecture = std::string(how.architecture) + ".";
   const ModelConfig& config = source.config;
-  const LatentConfig& latent = *config.layers.front().latent();
+  const auto attends = [](const LayerConfig& layer) { return layer.latent() != nullptr; };
+  const LatentConfig& latent =
+      *std::find_if(config.layers.begin(), config.layers.end(), attends)->latent();
   const ExpertsConfig& experts = *config.layers.back().experts();
-  const RopeConfig& rope = config.ropes.front();
+  const KimiDeltaConfig* delta = config.layers.front().kimi_delta();
   GgufBuilder out;
   const auto count = [&](const char* key, std::uint32_t value) {
     out.set_u32(architecture + key, value);
@@ -76,7 +95,15 @@ GgufBuilder converted(const ModelSource& source, const Latents& how) {
   count("feed_forward_length", dense != nullptr ? dense->size : 48);
   count("vocab_size", config.vocab_size);
   count("attention.head_count", latent.heads);
-  count("attention.head_count_kv", apart ? 1 : latent.heads);
+  if (delta != nullptr) {
+    std::vector<std::int32_t> heads;
+    for (const LayerConfig& layer : config.layers) heads.push_back(attends(layer) ? 1 : 0);
+    out.set_numbers(architecture + "attention.head_count_kv", GgufType::kInt32, heads);
+    count("kda.head_dim", delta->head_dim);
+    count("ssm.conv_kernel", delta->convolution);
+  } else {
+    count("attention.head_count_kv", apart ? 1 : latent.heads);
+  }
   count("attention.kv_lora_rank", latent.latent_dim);
   if (latent.query_rank > 0) count("attention.q_lora_rank", latent.query_rank);
   count("attention.key_length", apart ? latent.cached_dim() : latent.head_dim());
@@ -87,8 +114,9 @@ GgufBuilder converted(const ModelSource& source, const Latents& how) {
   }
   number("attention.layer_norm_rms_epsilon", config.output_norm.epsilon);
   count("rope.dimension_count", latent.rope_dim);
-  number("rope.freq_base", rope.theta);
-  if (rope.scaling == RopeScaling::kYarn) {
+  for (const RopeConfig& rope : config.ropes) {
+    number("rope.freq_base", rope.theta);
+    if (rope.scaling != RopeScaling::kYarn) continue;
     out.set_string(architecture + "rope.scaling.type", "yarn");
     number("rope.scaling.factor", rope.factor);
     count("rope.scaling.original_context_length", rope.original_context);
@@ -104,10 +132,12 @@ GgufBuilder converted(const ModelSource& source, const Latents& how) {
   count("expert_feed_forward_length", experts.size);
   // Files of softmax do not say so.
   if (experts.gate == ExpertGate::kSigmoid) count("expert_gating_func", 2);
-  count("expert_group_count", experts.groups);
-  count("expert_group_used_count", experts.groups_used);
+  if (delta == nullptr) {
+    count("expert_group_count", experts.groups);
+    count("expert_group_used_count", experts.groups_used);
+  }
   number("expert_weights_scale", experts.scale);
-  out.set_bool(architecture + "expert_weights_norm", experts.normalized);
+  if (delta == nullptr) out.set_bool(architecture + "expert_weights_norm", experts.normalized);
   if (latent.index_heads > 0) {
     count("attention.indexer.head_count", latent.index_heads);
     count("attention.indexer.key_length", latent.index_dim);
@@ -116,7 +146,9 @@ GgufBuilder converted(const ModelSource& source, const Latents& how) {
   std::set<std::string> done;
   for (std::size_t i = 0; i < layers; ++i) {
     const std::string prefix = fmt::format("blk.{}.", i);
-    if (apart) {
+    if (i < config.layers.size() && config.layers[i].kimi_delta() != nullptr) {
+      add_delta(out, prefix, source, done);
+    } else if (apart) {
       const std::string both = prefix + "attn_kv_b.weight";
       add_heads(out, prefix, latent, source.tensors.at(both));
       done.insert(both);
@@ -163,22 +195,28 @@ TEST_P(GgufLatents, DescribeTheModelOfTheFolder) {
   const Bytes bytes = converted(**folder, GetParam()).bytes();
   const auto model = read_model(std::vector{NamedBytes{"m.gguf", bytes}});
   ASSERT_TRUE(model) << model.error().message;
-  const std::string other = (*folder)->config.family;
-  EXPECT_EQ(model->config.family, other == "glm_dsa" ? other : GetParam().architecture);
+  // By its architecture, or as folders of the same have it.
+  std::string family = GetParam().architecture;
+  std::replace(family.begin(), family.end(), '-', '_');
+  EXPECT_EQ(model->config.family, family);
   EXPECT_EQ(model->config.layers.size(), (*folder)->config.layers.size());
   EXPECT_EQ(model->config.ropes, (*folder)->config.ropes);
   EXPECT_EQ(model->config.draft_layer.has_value(), (*folder)->config.draft_layer.has_value());
   for (std::size_t i = 0; i < model->config.layers.size(); ++i) {
     LayerConfig got = model->config.layers[i];
-    auto& latent = std::get<LatentConfig>(got.mixer);
-    EXPECT_EQ(latent.split, GetParam().apart);
-    latent.split = false;
+    if (auto* latent = std::get_if<LatentConfig>(&got.mixer)) {
+      EXPECT_EQ(latent->split, GetParam().apart);
+      latent->split = false;
+    } else {
+      std::get<KimiDeltaConfig>(got.mixer).log_rates = true;
+    }
     EXPECT_EQ(got, (*folder)->config.layers[i]);
   }
   for (const auto& [name, wanted] : (*folder)->tensors) {
     const auto tensor = model->tensors.find(name);
     if (tensor == model->tensors.end()) {
-      EXPECT_TRUE(GetParam().apart && name.ends_with("attn_kv_b.weight")) << name;
+      const bool in_parts = GetParam().apart && name.ends_with("attn_kv_b.weight");
+      EXPECT_TRUE(in_parts || name.ends_with("ssm_a_log")) << name;
       continue;
     }
     EXPECT_TRUE(std::ranges::equal(tensor->second.data, wanted.data)) << name;
@@ -217,14 +255,16 @@ TEST_P(GgufLatents, RefuseWhatDoesNotFit) {
   }
 }
 
-const Latents kLatents[] = {{"deepseek-v3-tiny", "deepseek2", false},
-                            {"deepseek-v3-tiny", "deepseek2", true},
-                            {"deepseek-v32-tiny", "deepseek32", true},
-                            {"mistral4-tiny", "mistral4", true, true},
-                            {"glm5-tiny", "glm-dsa", true}};
+const Latents kLatents[] = {
+    {"deepseek-v3-tiny", "deepseek2", false},   {"deepseek-v3-tiny", "deepseek2", true},
+    {"deepseek-v32-tiny", "deepseek32", true},  {"mistral4-tiny", "mistral4", true, true},
+    {"kimi-linear-tiny", "kimi-linear", false}, {"kimi-linear-tiny", "kimi-linear", true},
+    {"glm5-tiny", "glm-dsa", true}};
 
 INSTANTIATE_TEST_SUITE_P(All, GgufLatents, testing::ValuesIn(kLatents), [](const auto& run) {
-  return fmt::format("{}{}", run.param.architecture, run.param.apart ? "Apart" : "Together");
+  std::string name = run.param.architecture;
+  std::erase(name, '-');
+  return name + (run.param.apart ? "Apart" : "Together");
 });
 
 // llama.cpp's converter leaves the key out for Mistral 4, and then queries do not grow: nothing is
@@ -251,7 +291,7 @@ TEST(GgufTemperature, IsWhatTheFileSays) {
 TEST(GgufPicks, AreMadeInEveryLayer) {
   const auto folder = *open_model(kLatentModels / "glm5-tiny");
   const auto message = [&](void (*change)(GgufBuilder & builder)) {
-    GgufBuilder builder = converted(*folder, kLatents[4]);
+    GgufBuilder builder = converted(*folder, kLatents[6]);
     change(builder);
     const Bytes bytes = builder.bytes();
     const auto model = read_model(std::vector{NamedBytes{"m.gguf", bytes}});

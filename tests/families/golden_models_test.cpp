@@ -138,6 +138,11 @@ std::string in_short(const ModelConfig& config, const LayerConfig& layer) {
     return out + fmt::format("delta {} of {}, {} of {}", delta->key_heads, delta->key_dim,
                              delta->value_heads, delta->value_dim);
   }
+  if (const KimiDeltaConfig* delta = layer.kimi_delta()) {
+    return out + fmt::format("kimi delta {} of {}, {} positions{}", delta->heads, delta->head_dim,
+                             delta->convolution,
+                             layer.experts() != nullptr ? in_short(*layer.experts()) : "");
+  }
   if (layer.mamba() != nullptr && !layer.beside) {
     out += in_short(*layer.mamba());
     if (layer.mixer_norms.scale != 1.0F) out += fmt::format(" x{}", layer.mixer_norms.scale);
@@ -162,20 +167,22 @@ std::string in_short(const ModelConfig& config, const LayerConfig& layer) {
                      rope.attention_factor, in_short(*layer.experts()));
   }
   if (const LatentConfig* latent = layer.latent()) {
-    const RopeConfig& rope = config.ropes.at(static_cast<std::size_t>(latent->rope));
+    const bool turns = latent->rope >= 0;
+    const RopeConfig rope =
+        turns ? config.ropes.at(static_cast<std::size_t>(latent->rope)) : RopeConfig();
     std::string picks;
     if (latent->index_heads > 0) {
       picks = fmt::format(", {} of {} pick {}", latent->index_heads, latent->index_dim,
                           latent->index_top);
     }
-    return out +
-           fmt::format(
-               "latent {} of {}+{} and {}, {} queries {}{}, scale {:.4}, rope {} x{} {:.4}{}{}",
-               latent->heads, latent->key_dim, latent->rope_dim, latent->value_dim,
-               latent->latent_dim, latent->query_rank, picks, latent->scale, rope.theta,
-               rope.factor, rope.attention_factor,
-               latent->temperature == 0.0F ? "" : " temperature",
-               layer.experts() != nullptr ? in_short(*layer.experts()) : "");
+    const std::string positions =
+        turns ? fmt::format("rope {} x{} {:.4}", rope.theta, rope.factor, rope.attention_factor)
+              : "no positions";
+    return out + fmt::format("latent {} of {}+{} and {}, {} queries {}{}, scale {:.4}, {}{}{}",
+                             latent->heads, latent->key_dim, latent->rope_dim, latent->value_dim,
+                             latent->latent_dim, latent->query_rank, picks, latent->scale,
+                             positions, latent->temperature == 0.0F ? "" : " temperature",
+                             layer.experts() != nullptr ? in_short(*layer.experts()) : "");
   }
   const AttentionConfig& attention = *layer.attention();
   if (attention.window != 0) out += fmt::format("window {} ", attention.window);
@@ -312,6 +319,13 @@ const Composed kComposed[] = {
     {"minicpm-tiny",
      {"norm|rope 10000 scale 0.3536| x0.9899|norm|",
       "norm|rope 10000 scale 0.3536| x0.9899|norm|"}},
+    {"kimi-linear-tiny",
+     {"norm|kimi delta 4 of 12, 4 positions",
+      "norm|kimi delta 4 of 12, 4 positions|3 of 12 experts of 8 and 8 by sigmoids x2.446, biased",
+      "norm|latent 4 of 16+8 and 16, 16 queries 0, scale 0.2041, no positions|3 of 12 experts of 8 "
+      "and 8 by sigmoids x2.446, biased",
+      "norm|kimi delta 4 of 12, 4 positions|3 of 12 experts of 8 and 8 by sigmoids x2.446, "
+      "biased"}},
     {"youtu-tiny",
      {"norm|latent 4 of 12+8 and 12, 16 queries 24, scale 0.2236, rope 10000 x1 1",
       "norm|latent 4 of 12+8 and 12, 16 queries 24, scale 0.2236, rope 10000 x1 1"}},

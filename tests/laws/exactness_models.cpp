@@ -220,6 +220,40 @@ test::RandomModelOptions mamba_parts(DataType type) {
   });
 }
 
+// Kimi Delta Attention, latent attention without positions in one layer of four, and experts behind
+// the first: Kimi Linear.
+test::RandomModelOptions kimi_parts(DataType type) {
+  return four_layers(type, [](ModelConfig&, LayerConfig& layer, std::size_t i) {
+    if (i > 0) {
+      load::ExpertsConfig experts;
+      experts.count = 5;
+      experts.used = 2;
+      experts.size = 64;
+      experts.gate = load::ExpertGate::kSigmoid;
+      experts.normalized = experts.picks_biased = true;
+      experts.shared_size = 32;
+      layer.mlp = experts;
+    }
+    if (i == 2) {
+      load::LatentConfig latent;
+      latent.heads = 3;
+      latent.latent_dim = 64;
+      latent.rope_dim = 32;
+      latent.key_dim = latent.value_dim = 32;
+      latent.scale = 0.125F;
+      latent.rope = -1;
+      latent.norm = layer.mixer_norms.before;
+      layer.mixer = latent;
+      return;
+    }
+    load::KimiDeltaConfig delta;
+    delta.heads = i == 0 ? 2 : 4;
+    delta.head_dim = i == 0 ? 64 : 32;
+    delta.convolution = i == 3 ? 3 : 4;
+    layer.mixer = delta;
+  });
+}
+
 // Layers of one sublayer each: Mamba-2, experts without gates, attention, and last a feed-forward
 // without a gate, which the rows without outputs never see: Nemotron-H.
 test::RandomModelOptions single_parts(DataType type) {
@@ -438,6 +472,8 @@ std::vector<ModelCase> model_cases() {
                                   {"Hybrid", hybrid_parts(DataType::kQ8_0, false, false)},
                                   {"HybridDrafts", hybrid_parts(DataType::kF16, false, true)},
                                   {"HybridExperts", hybrid_parts(DataType::kBF16, true, true)},
+                                  {"KimiPartsBF16", kimi_parts(DataType::kBF16)},
+                                  {"KimiPartsQ8_0", kimi_parts(DataType::kQ8_0)},
                                   {"MambaPartsBF16", mamba_parts(DataType::kBF16)},
                                   {"MambaPartsQ8_0", mamba_parts(DataType::kQ8_0)},
                                   {"SinglePartsBF16", single_parts(DataType::kBF16)},

@@ -306,9 +306,9 @@ TEST(Prefixes, OfEveryKindOfLayerAreFound) {
   constexpr std::uint32_t kShared = 2000;
   for (const ModelCase& one : model_cases()) {
     if (one.name != "LlamaQ8_0" && one.name != "GemmaParts" && one.name != "GptOssParts" &&
-        one.name != "Hybrid" && one.name != "HybridDrafts" && one.name != "MambaPartsQ8_0" &&
-        one.name != "BesidePartsQ8_0" && one.name != "PickedPartsF32" &&
-        one.name != "CompressedPartsF32")
+        one.name != "Hybrid" && one.name != "HybridDrafts" && one.name != "KimiPartsQ8_0" &&
+        one.name != "MambaPartsQ8_0" && one.name != "BesidePartsQ8_0" &&
+        one.name != "PickedPartsF32" && one.name != "CompressedPartsF32")
       continue;
     test::RandomModelOptions parts = one.options;
     parts.max_context = 2304;

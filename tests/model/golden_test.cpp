@@ -98,6 +98,7 @@ class GoldenModels : public testing::TestWithParam<std::string> {
   // transformers chooses LongRoPE's factors by the length of the sequence, and a model here by its
   // context: the one that chooses the same for so many tokens.
   std::uint32_t context_for(std::size_t tokens) const {
+    if (source_->config.ropes.empty()) return source_->config.max_context;
     const load::RopeConfig& rope = source_->config.ropes.front();
     const bool is_short = !rope.long_divisors.empty() && tokens <= rope.original_context;
     return is_short ? rope.original_context : source_->config.max_context;

@@ -26,7 +26,7 @@ constexpr std::uint32_t kSaved = 24;
 
 std::shared_ptr<load::ModelSource> hybrid() {
   test::RandomModelOptions options;
-  options.layers = 3;
+  options.layers = 4;
   options.change = [](load::ModelConfig& config) {
     load::DeltaConfig delta;
     delta.key_heads = 2;
@@ -41,6 +41,10 @@ std::shared_ptr<load::ModelSource> hybrid() {
     mamba.state_dim = 16;
     mamba.norm = config.output_norm;
     config.layers[1].mixer = mamba;
+    load::KimiDeltaConfig kimi_delta;
+    kimi_delta.heads = 3;
+    kimi_delta.head_dim = 20;
+    config.layers[2].mixer = kimi_delta;
   };
   return test::random_model(options);
 }

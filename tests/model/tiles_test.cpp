@@ -298,6 +298,13 @@ TEST_P(Tiles, LeaveNoTraceInStates) {
   };
   EXPECT_EQ(differences(GetParam(), options, test::rounds(10)), 0);
   options.change = [](load::ModelConfig& config) {
+    load::KimiDeltaConfig delta;
+    delta.heads = 5;
+    delta.head_dim = 24;
+    config.layers[0].mixer = config.layers[2].mixer = delta;
+  };
+  EXPECT_EQ(differences(GetParam(), options, test::rounds(10)), 0);
+  options.change = [](load::ModelConfig& config) {
     const load::ShortConvConfig convolution = {config.hidden_size, 3};
     config.layers[0].mixer = config.layers[2].mixer = convolution;
   };

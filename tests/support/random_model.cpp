@@ -321,6 +321,25 @@ class ModelBuilder {
     build_.matrix(name + "ssm_out.weight", type_, hidden, config.value_size());
   }
 
+  void mixer(const load::KimiDeltaConfig& config, const std::string& name) {
+    const std::size_t hidden = config_.hidden_size;
+    const std::size_t size = config.size();
+    for (const char* part : {"q", "k", "v"}) {
+      build_.matrix(name + "attn_" + part + ".weight", type_, size, hidden);
+      build_.matrix(name + "ssm_conv1d_" + part + ".weight", DataType::kF32, size,
+                    config.convolution);
+    }
+    build_.matrix(name + "ssm_beta.weight", plain_, config.heads, hidden);
+    for (const char* low_rank : {"ssm_f", "ssm_g"}) {
+      build_.matrix(name + low_rank + "_a.weight", plain_, config.head_dim, hidden);
+      build_.matrix(name + low_rank + "_b.weight", plain_, size, config.head_dim);
+    }
+    build_.vector(name + "ssm_dt.bias", size, 0.0F, 0.5F);
+    build_.vector(name + "ssm_a", config.heads, -0.5F, 0.1F);
+    build_.vector(name + "ssm_norm.weight", config.head_dim, 1.0F, 0.1F);
+    build_.matrix(name + "attn_output.weight", type_, hidden, size);
+  }
+
   void mixer(const load::MambaConfig& config, const std::string& name) {
     const std::size_t hidden = config_.hidden_size;
     build_.matrix(name + "ssm_in.weight", type_, config.input_size(), hidden);

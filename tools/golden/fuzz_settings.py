@@ -510,6 +510,24 @@ def youtu(r):
     return c | {"pad_token_id": None}  # whose row transformers makes zeros
 
 
+def kimi_linear(r):
+    c = {k: v for k, v in latent(r).items() if not k.startswith("rope_")} | some(r, q_lora_rank=[None, 16])
+    layers = c["num_hidden_layers"]
+    one = r.randrange(layers)
+    full = [i + 1 for i in range(layers) if i == one or r.random() < 0.3]
+    c["tie_word_embeddings"] = False
+    heads = {"num_heads": r.choice([1, 3, 4]), "head_dim": r.choice([8, 12, 20]), "short_conv_kernel_size": r.choice([2, 4])}
+    kinds = {"full_attn_layers": full, "kda_layers": [i + 1 for i in range(layers) if i + 1 not in full]}
+    if r.random() < 0.7:  # as published
+        c = {model_cases.OTHERWISE.get(field, field): value for field, value in c.items()}
+        c |= {"linear_attn_config": heads | kinds, "num_expert_group": c.pop("n_group"), "pad_token_id": 0}
+        return c | odds(r, 0.5, mla_use_nope=True, moe_router_activation_func="sigmoid", moe_layer_freq=1)
+    c["num_local_experts"] = c.pop("n_routed_experts")
+    c |= {f"linear_{name}": heads[name] for name in ("num_heads", "head_dim")} | {"pad_token_id": 0}
+    c["layer_types"] = ["full_attention" if i + 1 in full else "linear_attention" for i in range(layers)]
+    return c | {"linear_conv_kernel_dim": heads["short_conv_kernel_size"]}
+
+
 def hunyuan_v1_dense(r):
     c = plain(r, "linear") | {"use_qk_norm": True}
     if r.random() < 0.5:
@@ -659,7 +677,7 @@ DECODERS = {f.__name__: f for f in (
     llama, mistral, ministral, ministral3, mixtral, qwen2, qwen3, qwen3_moe, qwen3_next, qwen3_5_text,
     qwen3_5_moe_text, gemma, gemma2, gemma3_text, gemma4_text, gemma4_unified_text, smollm3, olmo2, olmo3, phi3, starcoder2, arcee, apertus, granite, granitemoe, granitemoeshared,
     granitemoehybrid, nemotron_h, falcon_h1, cohere, cohere2, lfm2, lfm2_moe, lfm3, granite_swa, granitemoe_swa, glm4, glm4_moe, minimax_m2, ernie4_5,
-    ernie4_5_moe, olmoe, qwen2_moe, dots1, afmoe, mellum, youtu, hunyuan_v1_dense, hunyuan_v1_moe, seed_oss, exaone4, gpt_oss, deepseek_v2, deepseek_v3,
+    ernie4_5_moe, olmoe, qwen2_moe, dots1, afmoe, mellum, youtu, kimi_linear, hunyuan_v1_dense, hunyuan_v1_moe, seed_oss, exaone4, gpt_oss, deepseek_v2, deepseek_v3,
     deepseek_v32, glm4_moe_lite, mistral4, glm_moe_dsa, solar_open, exaone_moe, internlm3, stablelm)}  # fmt: skip
 # Of models that take pictures alone.
 TEXTS = {f.__name__: f for f in (

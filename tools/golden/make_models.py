@@ -114,7 +114,15 @@ def published_shapes(config):
         if config.model_type == "qwen2_5_vl":
             name = name.replace("model.visual.", "visual.")
             name = name.replace("model.language_model.", "model.")
-        numbered = mixtral or config.model_type == "lfm2_moe"
+        if config.model_type == "kimi_linear":
+            name = name.replace(".forget_gate.", ".")
+            if ".mlp." in name and ".mlp.down" not in name and ".mlp.gate_" not in name and ".mlp.up" not in name:
+                name = name.replace(".mlp.", ".block_sparse_moe.")
+            if name.endswith(".conv1d.weight"):
+                for part in "qkv":
+                    yield name.replace("conv1d", f"{part}_conv1d"), (shape[0] // 3, *shape[1:])
+                continue
+        numbered = mixtral or config.model_type in ("lfm2_moe", "kimi_linear")
         if name.endswith("experts.gate_up_proj"):
             count, rows, columns = shape
             parts = {"w1" if numbered else "gate_proj": (rows // 2, columns)}
@@ -179,7 +187,7 @@ def random_weights(config, seed):
             values = 0.2 * values + 1
         elif name.endswith(KEPT_WIDE):
             values = 0.2 * values
-        elif name.endswith(("mamba.A_log", "mixer.A_log")):  # states of some tokens and of many
+        elif name.endswith(("mamba.A_log", "mixer.A_log", "self_attn.A_log")):  # states of some tokens and of many
             values = values - 1
         elif name.endswith("act_fn.beta"):
             values = 0.5 + 0.1 * values

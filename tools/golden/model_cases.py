@@ -674,6 +674,40 @@ DEEPSEEK_YARN = {
 }
 SIGMOID = {"scoring_func": "sigmoid", "topk_method": "noaux_tc"}
 
+# Published files have other names for some fields than transformers, and layers count from 1.
+OTHERWISE = {
+    "max_position_embeddings": "model_max_length",
+    "n_routed_experts": "num_experts",
+    "n_shared_experts": "num_shared_experts",
+    "norm_topk_prob": "moe_renormalize",
+    "num_experts_per_tok": "num_experts_per_token",
+}
+KIMI_LINEAR = {OTHERWISE.get(field, field): value for field, value in LATENT.items()} | {
+    "architectures": ["KimiLinearForCausalLM"],
+    "model_type": "kimi_linear",
+    "head_dim": 8,
+    "linear_attn_config": {
+        "full_attn_layers": [3],
+        "head_dim": 12,
+        "kda_layers": [1, 2, 4],
+        "num_heads": 4,
+        "short_conv_kernel_size": 4,
+    },
+    "mla_use_nope": True,
+    "moe_layer_freq": 1,
+    "moe_router_activation_func": "sigmoid",
+    "num_attention_heads": 4,
+    "pad_token_id": 0,
+    "num_expert_group": 1,
+    "num_hidden_layers": 4,
+    "q_lora_rank": None,
+    "rope_scaling": None,
+    "routed_scaling_factor": 2.446,
+    "topk_group": 1,
+    "torch_dtype": "float32",  # converters round rates to 16 bits where the folder has them
+    "use_grouped_topk": True,
+}
+
 
 def remote_code(kind):
     config, model = f"configuration_deepseek.{kind}Config", f"modeling_deepseek.{kind}"
@@ -759,6 +793,7 @@ CASES |= {
         "topk_group": 1,
         "torch_dtype": "float16",
     },
+    "kimi-linear-tiny": KIMI_LINEAR,
     "glm4-moe-lite-tiny": LATENT
     | {
         "architectures": ["Glm4MoeLiteForCausalLM"],

@@ -10,28 +10,41 @@
 namespace dovetail::model {
 namespace {
 
-// Columns of a matrix become rows.
-std::vector<float> transposed(const Matrix& matrix, const kernels::Kernels& kernels) {
-  std::vector<float> row(matrix.columns), all(matrix.rows * matrix.columns);
-  const std::size_t bytes = kernels::row_bytes(matrix.type, matrix.columns);
-  for (std::size_t r = 0; r < matrix.rows; ++r) {
-    kernels.dequantize_row(matrix.type, matrix.data + r * bytes, matrix.columns, row.data());
-    for (std::size_t c = 0; c < matrix.columns; ++c) all[c * matrix.rows + r] = row[c];
+std::size_t rows_of(std::initializer_list<const Matrix*> matrices) {
+  std::size_t rows = 0;
+  for (const Matrix* matrix : matrices) rows += matrix->rows;
+  return rows;
+}
+
+// Columns of the matrices become rows that they share.
+std::vector<float> transposed(std::initializer_list<const Matrix*> matrices,
+                              const kernels::Kernels& kernels) {
+  const std::size_t rows = rows_of(matrices);
+  const std::size_t columns = (*matrices.begin())->columns;
+  std::vector<float> row(columns), all(rows * columns);
+  std::size_t at = 0;
+  for (const Matrix* matrix : matrices) {
+    assert(matrix->columns == columns && !matrix->packed);
+    const std::size_t bytes = kernels::row_bytes(matrix->type, columns);
+    for (std::size_t r = 0; r < matrix->rows; ++r, ++at) {
+      kernels.dequantize_row(matrix->type, matrix->data + r * bytes, columns, row.data());
+      for (std::size_t c = 0; c < columns; ++c) all[c * rows + at] = row[c];
+    }
   }
   return all;
 }
 
 }  // namespace
 
-Convolution::Convolution(const Matrix& taps, const kernels::Kernels& kernels,
+Convolution::Convolution(std::initializer_list<const Matrix*> taps, const kernels::Kernels& kernels,
                          std::span<const float> bias)
     : kernels_(kernels),
-      channels_(taps.rows),
-      width_(taps.columns),
+      channels_(rows_of(taps)),
+      width_((*taps.begin())->columns),
       taps_(transposed(taps, kernels)),
       bias_(bias.begin(), bias.end()) {
   assert(bias_.empty() || bias_.size() == channels_);
-  assert(width_ >= 2 && width_ <= load::kMostConvolution && !taps.packed);
+  assert(width_ >= 2 && width_ <= load::kMostConvolution);
 }
 
 void Convolution::scale(const Range& channels, float factor) {

@@ -2,6 +2,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <initializer_list>
 #include <span>
 #include <vector>
 
@@ -25,9 +26,9 @@ struct TileFloats {
 // convolution has positions. Chunks leave no trace in it.
 class Convolution {
  public:
-  // `taps`: [channel][position], not packed. `bias`: of each channel, or empty. The kernels must
-  // outlive it.
-  Convolution(const Matrix& taps, const kernels::Kernels& kernels,
+  // `taps`: [channel][position], not packed, of one part of the channels after the other. `bias`:
+  // of each channel, or empty. The kernels must outlive it.
+  Convolution(std::initializer_list<const Matrix*> taps, const kernels::Kernels& kernels,
               std::span<const float> bias = {});
 
   // Multiplies the taps of some channels, but not their biases.

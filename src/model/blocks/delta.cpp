@@ -36,7 +36,7 @@ Delta::Delta(const load::DeltaConfig& config, const ModelWeights& weights, const
       rates_(std::size_t{2} * config.value_heads),
       input_(delta_input(config, weights, layer, workspace.kernels)),
       output_(workspace.kernels, {&weights.matrix(layer + "ssm_out.weight")}),
-      convolution_(weights.matrix(layer + "ssm_conv1d.weight"), workspace.kernels),
+      convolution_({&weights.matrix(layer + "ssm_conv1d.weight")}, workspace.kernels),
       norm_({load::NormKind::kRms, config.epsilon}, weights, layer + "ssm_norm",
             workspace.kernels) {
   const std::span<const float> dt = weights.vector(layer + "ssm_dt.bias");

@@ -37,8 +37,7 @@ void LatentAttention::absorb(std::uint32_t index, std::uint32_t head) {
       for (std::uint32_t i = 0; i < of.rows; ++i) {
         const std::uint32_t position = of.position + i;
         float* mine = query(of.row + i);
-        work_.kernels.rope(mine + keys, rope_.cos(position).data(), rope_.sin(position).data(),
-                           rope_.dims(), rope_.interleaved());
+        turn_elements(position, mine + keys);
         if (config_.temperature == 0.0F) continue;
         work_.kernels.scale(
             mine, query_temperature(config_.temperature, config_.temperature_context, position),
@@ -119,9 +118,16 @@ Indexer::Entries LatentAttention::index_entries() {
           [this](std::uint32_t position, float* query) { turn_index(position, query); }};
 }
 
+void LatentAttention::turn_elements(std::uint32_t position, float* elements) const {
+  if (rope_ == nullptr) return;
+  work_.kernels.rope(elements, rope_->cos(position).data(), rope_->sin(position).data(),
+                     rope_->dims(), rope_->interleaved());
+}
+
 // The first elements, in pairs (i, i + half) whatever those of the heads are.
 void LatentAttention::turn_index(std::uint32_t position, float* row) const {
-  work_.kernels.rope(row, rope_.cos(position).data(), rope_.sin(position).data(), rope_.dims(),
+  if (rope_ == nullptr) return;
+  work_.kernels.rope(row, rope_->cos(position).data(), rope_->sin(position).data(), rope_->dims(),
                      config_.index_neighbours);
 }
 

@@ -72,7 +72,7 @@ Linear latent_query(const load::LatentConfig& config, const ModelWeights& weight
 
 LatentAttention::LatentAttention(const load::LatentConfig& config, const ModelWeights& weights,
                                  const std::string& layer, std::uint32_t cache_layer, RowSet set,
-                                 const RopeTable& rope, LatentRows& rows, PickedEntries& picked,
+                                 const RopeTable* rope, LatentRows& rows, PickedEntries& picked,
                                  Workspace& workspace)
     : work_(workspace),
       config_(config),
@@ -244,8 +244,7 @@ void LatentAttention::place(const RowTile& tile, const Range& rows) {
     const PassRow& row = work_.pass.rows()[tile.rows.begin + i];
     float* cached = work_.key.row(tile, i, config_.cached_dim());
     latent_norm_.apply(cached, cached);
-    work_.kernels.rope(cached + latent, rope_.cos(row.position).data(),
-                       rope_.sin(row.position).data(), rope_.dims(), rope_.interleaved());
+    turn_elements(row.position, cached + latent);
     const std::size_t place = row.position % kernels::kBlockSize;
     work_.kernels.store_value(type, cached, config_.cached_dim(), place,
                               tile_of(row, cache_layer_));

@@ -37,7 +37,7 @@ class LatentAttention {
   // pick alike.
   LatentAttention(const load::LatentConfig& config, const ModelWeights& weights,
                   const std::string& layer, std::uint32_t cache_layer, RowSet set,
-                  const RopeTable& rope, LatentRows& rows, PickedEntries& picked,
+                  const RopeTable* rope, LatentRows& rows, PickedEntries& picked,
                   Workspace& workspace);
   LatentAttention(const LatentAttention&) = delete;  // steps and matrices refer to it
   LatentAttention& operator=(const LatentAttention&) = delete;
@@ -65,6 +65,7 @@ class LatentAttention {
   std::size_t gather(std::uint32_t row) const;
   void take_values(std::uint32_t tile, std::uint32_t head);
   Indexer::Entries index_entries();
+  void turn_elements(std::uint32_t position, float* elements) const;
   void turn_index(std::uint32_t position, float* row) const;
   const std::byte* tile_at(const Segment& segment, std::uint32_t layer, std::size_t block) const;
   std::byte* tile_of(const PassRow& row, std::uint32_t layer) const;
@@ -73,7 +74,7 @@ class LatentAttention {
   load::LatentConfig config_;
   std::uint32_t cache_layer_;
   RowSet set_;
-  const RopeTable& rope_;
+  const RopeTable* rope_;  // null: nothing turns
   LatentRows& rows_;
   std::size_t query_size_, attended_size_, index_size_;  // of all heads of a token
   Linear input_, output_;

@@ -52,7 +52,7 @@ Mamba::Mamba(const load::MambaConfig& config, const ModelWeights& weights, const
       head_floats_(std::size_t{config.state_dim} * config.head_dim),
       input_(workspace.kernels, {&weights.matrix(layer + "ssm_in.weight")}),
       output_(workspace.kernels, {&weights.matrix(layer + "ssm_out.weight")}),
-      convolution_(weights.matrix(layer + "ssm_conv1d.weight"), workspace.kernels,
+      convolution_({&weights.matrix(layer + "ssm_conv1d.weight")}, workspace.kernels,
                    convolution_bias(config, weights, layer)),
       rates_(mamba_rates(config, weights, layer)),
       step_bias_(copy_of(weights.vector(layer + "ssm_dt.bias"))),

@@ -14,7 +14,7 @@ ShortConv::ShortConv(const load::ShortConvConfig& config, const ModelWeights& we
       width_(config.convolution),
       input_(workspace.kernels, {&weights.matrix(layer + "shortconv.in_proj.weight")}),
       output_(workspace.kernels, {&weights.matrix(layer + "shortconv.out_proj.weight")}),
-      convolution_(weights.matrix(layer + "shortconv.conv.weight"), workspace.kernels) {
+      convolution_({&weights.matrix(layer + "shortconv.conv.weight")}, workspace.kernels) {
   workspace.query.need(3 * channels_);
   workspace.attended.need(channels_);
   workspace.projected.need(workspace.hidden);

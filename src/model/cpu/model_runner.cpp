@@ -218,9 +218,11 @@ void ModelRunner::emplace_mixer(std::size_t i, Adding& adding) {
     mixers_.emplace_back(std::in_place_type<Attention>, *attention, *weights_, name,
                          adding.cached[i], set, rope(*attention), splits(*attention), work_);
   } else if (const load::LatentConfig* latent = layer.latent()) {
+    const RopeTable* turns =
+        latent->rope < 0 ? nullptr : &ropes_[static_cast<std::size_t>(latent->rope)];
     mixers_.emplace_back(std::in_place_type<LatentAttention>, *latent, *weights_, name,
-                         adding.cache_layer, set, ropes_[static_cast<std::size_t>(latent->rope)],
-                         latent_rows(*latent), picked(1, latent->index_top), work_);
+                         adding.cache_layer, set, turns, latent_rows(*latent),
+                         picked(1, latent->index_top), work_);
     adding.cache_layer += latent->index_heads > 0 ? 2 : 1;
   } else if (const load::CompressedConfig* compressed = layer.compressed()) {
     const bool entries = compressed->ratio > 0;
@@ -232,6 +234,9 @@ void ModelRunner::emplace_mixer(std::size_t i, Adding& adding) {
     adding.state_layer += entries ? 1 : 0;
   } else if (const load::DeltaConfig* delta = layer.delta()) {
     mixers_.emplace_back(std::in_place_type<Delta>, *delta, *weights_, name, adding.state_layer++,
+                         set, work_);
+  } else if (const load::KimiDeltaConfig* kda = layer.kimi_delta()) {
+    mixers_.emplace_back(std::in_place_type<KimiDelta>, *kda, *weights_, name, adding.state_layer++,
                          set, work_);
   } else if (const auto* mamba = std::get_if<load::MambaConfig>(&layer.mixer)) {
     mixers_.emplace_back(std::in_place_type<Mamba>, *mamba, *weights_, name, adding.state_layer++,

@@ -23,6 +23,7 @@
 #include "model/blocks/expert_layer.h"
 #include "model/blocks/gated_mlp.h"
 #include "model/blocks/join.h"
+#include "model/blocks/kimi_delta.h"
 #include "model/blocks/latent_attention.h"
 #include "model/blocks/layer_inputs.h"
 #include "model/blocks/logits.h"
@@ -105,8 +106,8 @@ class ModelRunner {
   const cores::Recording& last_graph() const { return graphs_.last(); }
 
  private:
-  using Mixer =
-      std::variant<Attention, LatentAttention, CompressedAttention, Delta, Mamba, ShortConv>;
+  using Mixer = std::variant<Attention, LatentAttention, CompressedAttention, Delta, KimiDelta,
+                             Mamba, ShortConv>;
   using Mlp = std::variant<model::Mlp, ExpertLayer>;
 
   struct Adding;

@@ -32,6 +32,7 @@ struct UsualOfGlm4 {
 };
 
 void read_layers_of_glm4(Fields& fields, const UsualOfGlm4& usual, ModelConfig& config) {
+  fields.suppose("num_key_value_heads", 2);
   const std::uint32_t layers = read_sizes(fields, config);
   const NormConfig norm = read_rms_norm(fields, usual.epsilon);
   config.output_norm = norm;
@@ -53,7 +54,6 @@ void read_glm4(Fields& fields, ModelConfig& config) { read_layers_of_glm4(fields
 
 void read_glm4v(Fields& fields, ModelConfig& config) {
   must_be(fields, "attention_bias", true);
-  fields.suppose("num_key_value_heads", 2);
   read_layers_of_glm4(fields, {.epsilon = 1e-5F, .head_dim = 0, .partial = 1.0F}, config);
 }
 

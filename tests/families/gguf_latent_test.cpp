@@ -305,11 +305,11 @@ TEST(GgufPicks, AreMadeInEveryLayer) {
             "");
   EXPECT_NE(message([](GgufBuilder& b) {
               b.set_numbers<std::uint8_t>(kTypes, GgufType::kBool, {1, 0});
-            }).find("indexer.types: false in some layers; valid: an indexer in every layer"),
+            }).find("indexer.types': false in some layers; valid: an indexer in every layer"),
             std::string::npos);
   EXPECT_NE(message([](GgufBuilder& b) {
               b.set_u32("glm-dsa.context_length", 1U << 20U);
-            }).find("indexer.types: missing"),
+            }).find("indexer.types': missing"),
             std::string::npos);
 }
 

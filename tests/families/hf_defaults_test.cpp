@@ -189,7 +189,7 @@ const Same kSame[] = {
          "routed_scaling_factor": null, "rms_norm_eps": null, "rope_interleave": null,
          "indexer_rope_interleave": null, "scoring_func": null, "topk_method": null,
          "index_topk_freq": 1})",
-     R"({"indexer_types": ["full", "full"], "index_topk_freq": 4})"},
+     R"({"indexer_types": ["full", "full"], "index_topk_freq": 4, "rms_norm_eps": 1e-5})"},
     {"PatternOfGlm5", "glm5-tiny", R"({"index_topk_pattern": "FF", "index_topk_freq": 4})", "{}"},
     {"UsualOfSolarOpen", "solar-open-tiny",
      R"({"attention_bias": null, "first_k_dense_replace": null, "n_shared_experts": null,

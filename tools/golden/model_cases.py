@@ -1377,6 +1377,7 @@ CASES |= {
         "q_lora_rank": 16,
         "qk_nope_head_dim": 8,
         "qk_rope_head_dim": 16,
+        "rms_norm_eps": 1e-6,
         "rope_interleave": True,
         "rope_parameters": {"rope_theta": 1000000, "rope_type": "default"},
         "routed_scaling_factor": 2.5,

@@ -255,11 +255,13 @@ TEST_P(GgufLatents, RefuseWhatDoesNotFit) {
   }
 }
 
-const Latents kLatents[] = {
-    {"deepseek-v3-tiny", "deepseek2", false},   {"deepseek-v3-tiny", "deepseek2", true},
-    {"deepseek-v32-tiny", "deepseek32", true},  {"mistral4-tiny", "mistral4", true, true},
-    {"kimi-linear-tiny", "kimi-linear", false}, {"kimi-linear-tiny", "kimi-linear", true},
-    {"glm5-tiny", "glm-dsa", true}};
+const Latents kLatents[] = {{"deepseek-v3-tiny", "deepseek2", false},
+                            {"deepseek-v3-tiny", "deepseek2", true},
+                            {"deepseek-v32-tiny", "deepseek32", true},
+                            {"mistral4-tiny", "mistral4", true, true},
+                            {"kimi-linear-tiny", "kimi-linear", false},
+                            {"kimi-linear-tiny", "kimi-linear", true},
+                            {"glm5-tiny", "glm-dsa", true}};
 
 INSTANTIATE_TEST_SUITE_P(All, GgufLatents, testing::ValuesIn(kLatents), [](const auto& run) {
   std::string name = run.param.architecture;

@@ -59,6 +59,9 @@ void spell_fields(Fields& fields) {
   for (const auto& [here, there] : kPublished)
     if (fields.has({"", there})) fields.spell(here, there);
   if (fields.has({"", "num_local_experts"})) fields.spell("n_routed_experts", "num_local_experts");
+  if (!fields.gguf() && !fields.has({"", "n_routed_experts"})) {
+    fields.reject({"", "num_experts"}, "missing", "the number of experts", ErrorKind::kInvalid);
+  }
   must_be(fields, "mla_use_nope", true);
   // One group of experts, which all of them are in.
   fields.ask({"", "use_grouped_topk"});
@@ -119,7 +122,10 @@ Mixers read_mixers(Fields& fields, std::uint32_t layers, float epsilon) {
   auto types =
       read_layer_types(fields, layers, "linear_attention", "linear_attention, full_attention");
   const json* lists = fields.member("linear_attn_config");
-  if (lists != nullptr) {
+  if (lists != nullptr && !lists->is_object()) {
+    fields.reject({"", "linear_attn_config"}, load::text_of(*lists), "an object",
+                  ErrorKind::kInvalid);
+  } else if (lists != nullptr) {
     load::JsonFields inner(*lists, fields.file(), "linear_attn_config.");
     const auto number = [&](const char* name, std::uint32_t low, std::uint32_t high,
                             std::uint32_t& to) {

@@ -7,6 +7,7 @@
 
 #include "kernels/functions.h"
 #include "model/blocks/projection.h"
+#include "model/blocks/state_steps.h"
 
 namespace dovetail::model {
 namespace {
@@ -58,7 +59,6 @@ Delta::Delta(const load::DeltaConfig& config, const ModelWeights& weights, const
 
 void Delta::add_steps(Program& program) {
   const auto all = [this](std::uint32_t tile) { return work_.tile(tile).rows.size(); };
-  const auto wanted = [this](std::uint32_t tile) { return work_.count(set_, work_.tile(tile)); };
   program.add(
       {.name = "delta-in",
        .matrix = true,
@@ -79,36 +79,19 @@ void Delta::add_steps(Program& program) {
           return work_.share(work_.tile(tile), rows, rows * channels_);
         });
   }
-  program.add({.name = "convolve",
-               .keys = KeysAccess::kChain,
-               .run =
-                   [this](std::uint32_t tile, std::uint32_t blocks, const cores::Part& part) {
-                     convolve(work_.tile(tile), part_of(channels_, part.block, blocks));
-                   }},
-              [this, all](std::uint32_t tile) {
-                const std::size_t work = all(tile) * channels_ * (config_.convolution + 8);
-                return work_.share(work_.tile(tile), channels_ / 64 + 1, work);
-              });
-  program.add(
-      {.name = "delta",
-       .keys = KeysAccess::kSecondChain,
-       .run = [this](std::uint32_t tile, std::uint32_t blocks,
-                     const cores::Part& part) { update(work_.tile(tile), part.block, blocks); }},
-      [this, all](std::uint32_t tile) {
-        const std::size_t rows = all(tile);
-        return work_.share(work_.tile(tile), rows * config_.value_heads,
-                           4 * rows * config_.key_dim * value_size_);
-      });
-  program.add(
-      {.name = "delta-gate",
-       .run =
-           [this, wanted](std::uint32_t tile, std::uint32_t blocks, const cores::Part& part) {
-             gate(work_.tile(tile), part_of(wanted(tile), part.block, blocks));
-           }},
-      [this, wanted](std::uint32_t tile) {
-        const std::size_t rows = wanted(tile);
-        return work_.share(work_.tile(tile), rows, rows * 12 * value_size_);
-      });
+  add_state_steps(
+      program, work_,
+      {.update = "delta",
+       .gate = "delta-gate",
+       .set = set_,
+       .channels = channels_,
+       .positions = config_.convolution,
+       .heads = config_.value_heads,
+       .state_work = 4 * config_.key_dim * value_size_,
+       .size = value_size_},
+      [this](const RowTile& tile, const Range& channels) { convolve(tile, channels); },
+      [this](const RowTile& tile, const Run& run, std::uint32_t head) { update(tile, run, head); },
+      [this](const RowTile& tile, const Range& rows) { gate(tile, rows); });
   add_projection(program, "output", output_, set_, work_);
 }
 
@@ -164,11 +147,6 @@ void Delta::convolve(const RowTile& tile, const Range& channels) {
   const TileFloats input = {work_.query.of(tile), stride};
   const TileFloats output = {work_.attended.of(tile), channels_};
   convolution_.activate(work_.pass, tile, channels, input, output, states());
-}
-
-void Delta::update(const RowTile& tile, std::uint32_t block, std::uint32_t blocks) {
-  for_each_head(work_.pass, tile, config_.value_heads, block, blocks,
-                [&](const Run& run, std::uint32_t head) { update(tile, run, head); });
 }
 
 void Delta::update(const RowTile& tile, const Run& run, std::uint32_t head) {

@@ -6,6 +6,7 @@
 
 #include "kernels/functions.h"
 #include "model/blocks/projection.h"
+#include "model/blocks/state_steps.h"
 
 namespace dovetail::model {
 
@@ -50,7 +51,6 @@ KimiDelta::KimiDelta(const load::KimiDeltaConfig& config, const ModelWeights& we
 
 void KimiDelta::add_steps(Program& program) {
   const auto all = [this](std::uint32_t tile) { return work_.tile(tile).rows.size(); };
-  const auto wanted = [this](std::uint32_t tile) { return work_.count(set_, work_.tile(tile)); };
   program.add(
       {.name = "kda-in",
        .matrix = true,
@@ -61,36 +61,19 @@ void KimiDelta::add_steps(Program& program) {
       });
   add_second(program, "kda-decay", decay_, config_.heads, work_.up);
   add_second(program, "kda-gate", gate_, config_.heads + std::size_t{config_.head_dim}, work_.gate);
-  program.add({.name = "convolve",
-               .keys = KeysAccess::kChain,
-               .run =
-                   [this](std::uint32_t tile, std::uint32_t blocks, const cores::Part& part) {
-                     convolve(work_.tile(tile), part_of(channels_, part.block, blocks));
-                   }},
-              [this, all](std::uint32_t tile) {
-                const std::size_t work = all(tile) * channels_ * (config_.convolution + 8);
-                return work_.share(work_.tile(tile), channels_ / 64 + 1, work);
-              });
-  program.add(
-      {.name = "kda",
-       .keys = KeysAccess::kSecondChain,
-       .run = [this](std::uint32_t tile, std::uint32_t blocks,
-                     const cores::Part& part) { update(work_.tile(tile), part.block, blocks); }},
-      [this, all](std::uint32_t tile) {
-        const std::size_t rows = all(tile);
-        return work_.share(work_.tile(tile), rows * config_.heads,
-                           4 * rows * config_.head_dim * size_);
-      });
-  program.add(
-      {.name = "kda-out",
-       .run =
-           [this, wanted](std::uint32_t tile, std::uint32_t blocks, const cores::Part& part) {
-             gate(work_.tile(tile), part_of(wanted(tile), part.block, blocks));
-           }},
-      [this, wanted](std::uint32_t tile) {
-        const std::size_t rows = wanted(tile);
-        return work_.share(work_.tile(tile), rows, rows * 12 * size_);
-      });
+  add_state_steps(
+      program, work_,
+      {.update = "kda",
+       .gate = "kda-out",
+       .set = set_,
+       .channels = channels_,
+       .positions = config_.convolution,
+       .heads = config_.heads,
+       .state_work = 4 * config_.head_dim * size_,
+       .size = size_},
+      [this](const RowTile& tile, const Range& channels) { convolve(tile, channels); },
+      [this](const RowTile& tile, const Run& run, std::uint32_t head) { update(tile, run, head); },
+      [this](const RowTile& tile, const Range& rows) { gate(tile, rows); });
   add_projection(program, "output", output_, set_, work_);
 }
 
@@ -142,11 +125,6 @@ void KimiDelta::convolve(const RowTile& tile, const Range& channels) {
   const TileFloats input = {work_.query.of(tile), channels_};
   const TileFloats output = {work_.attended.of(tile), channels_};
   convolution_.activate(work_.pass, tile, channels, input, output, states());
-}
-
-void KimiDelta::update(const RowTile& tile, std::uint32_t block, std::uint32_t blocks) {
-  for_each_head(work_.pass, tile, config_.heads, block, blocks,
-                [&](const Run& run, std::uint32_t head) { update(tile, run, head); });
 }
 
 void KimiDelta::update(const RowTile& tile, const Run& run, std::uint32_t head) {

@@ -38,7 +38,6 @@ class KimiDelta {
                   ScratchRows& to);
   void multiply(const RowTile& tile, std::uint32_t block, std::uint32_t blocks);
   void convolve(const RowTile& tile, const Range& channels);
-  void update(const RowTile& tile, std::uint32_t block, std::uint32_t blocks);
   void update(const RowTile& tile, const Run& run, std::uint32_t head);
   void gate(const RowTile& tile, const Range& rows);
 

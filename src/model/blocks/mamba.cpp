@@ -5,6 +5,7 @@
 
 #include "kernels/functions.h"
 #include "model/blocks/projection.h"
+#include "model/blocks/state_steps.h"
 
 namespace dovetail::model {
 namespace {
@@ -69,7 +70,6 @@ Mamba::Mamba(const load::MambaConfig& config, const ModelWeights& weights, const
 
 void Mamba::add_steps(Program& program) {
   const auto all = [this](std::uint32_t tile) { return work_.tile(tile).rows.size(); };
-  const auto wanted = [this](std::uint32_t tile) { return work_.count(set_, work_.tile(tile)); };
   program.add({.name = "mamba-in",
                .matrix = true,
                .run =
@@ -81,36 +81,19 @@ void Mamba::add_steps(Program& program) {
               [this, all](std::uint32_t tile) {
                 return work_.share_product(work_.tile(tile), input_, all(tile));
               });
-  program.add({.name = "convolve",
-               .keys = KeysAccess::kChain,
-               .run =
-                   [this](std::uint32_t tile, std::uint32_t blocks, const cores::Part& part) {
-                     convolve(work_.tile(tile), part_of(channels_, part.block, blocks));
-                   }},
-              [this, all](std::uint32_t tile) {
-                const std::size_t work = all(tile) * channels_ * (config_.convolution + 8);
-                return work_.share(work_.tile(tile), channels_ / 64 + 1, work);
-              });
-  program.add(
-      {.name = "state-space",
-       .keys = KeysAccess::kSecondChain,
-       .run = [this](std::uint32_t tile, std::uint32_t blocks,
-                     const cores::Part& part) { update(work_.tile(tile), part.block, blocks); }},
-      [this, all](std::uint32_t tile) {
-        const std::size_t rows = all(tile);
-        return work_.share(work_.tile(tile), rows * config_.heads,
-                           3 * rows * config_.heads * head_floats_);
-      });
-  program.add(
-      {.name = "mamba-gate",
-       .run =
-           [this, wanted](std::uint32_t tile, std::uint32_t blocks, const cores::Part& part) {
-             gate(work_.tile(tile), part_of(wanted(tile), part.block, blocks));
-           }},
-      [this, wanted](std::uint32_t tile) {
-        const std::size_t rows = wanted(tile);
-        return work_.share(work_.tile(tile), rows, rows * 12 * inner_);
-      });
+  add_state_steps(
+      program, work_,
+      {.update = "state-space",
+       .gate = "mamba-gate",
+       .set = set_,
+       .channels = channels_,
+       .positions = config_.convolution,
+       .heads = config_.heads,
+       .state_work = 3 * config_.heads * head_floats_,
+       .size = inner_},
+      [this](const RowTile& tile, const Range& channels) { convolve(tile, channels); },
+      [this](const RowTile& tile, const Run& run, std::uint32_t head) { update(tile, run, head); },
+      [this](const RowTile& tile, const Range& rows) { gate(tile, rows); });
   add_projection(program, "output", output_, set_, work_);
 }
 
@@ -118,11 +101,6 @@ void Mamba::convolve(const RowTile& tile, const Range& channels) {
   const TileFloats input = {work_.query.of(tile) + inner_, width_};
   const TileFloats output = {work_.attended.of(tile), channels_};
   convolution_.activate(work_.pass, tile, channels, input, output, states());
-}
-
-void Mamba::update(const RowTile& tile, std::uint32_t block, std::uint32_t blocks) {
-  for_each_head(work_.pass, tile, config_.heads, block, blocks,
-                [&](const Run& run, std::uint32_t head) { update(tile, run, head); });
 }
 
 void Mamba::update(const RowTile& tile, const Run& run, std::uint32_t head) {

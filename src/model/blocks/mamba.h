@@ -32,7 +32,6 @@ class Mamba {
 
  private:
   void convolve(const RowTile& tile, const Range& channels);
-  void update(const RowTile& tile, std::uint32_t block, std::uint32_t blocks);
   void update(const RowTile& tile, const Run& run, std::uint32_t head);
   void gate(const RowTile& tile, const Range& rows);
 
